@@ -124,7 +124,6 @@ func (j job) request(ctx context.Context, block string) (*pluginpb.CodeGenerator
 	}, nil
 }
 
-
 func (j job) plugin(ctx context.Context, name string, req *pluginpb.CodeGeneratorRequest) error {
 	in, err := proto.Marshal(req)
 	if err != nil {
