@@ -11,9 +11,12 @@ type Kind string
 // KindBucket is a bucket of an object store, reached through COSI.
 const KindBucket Kind = "bucket"
 
-// DefaultName is the name of the class that a claim has when it names none, of
-// the access that every claim begins with, and of our own driver in the ledger.
+// DefaultName is the name of the class that a claim has when it names none, and
+// of the access that every claim begins with.
 const DefaultName = "default"
+
+// ObjectsDriver is the name of our own driver among the drivers of a host.
+const ObjectsDriver = "objects"
 
 // Phase is where a claim or an access is on its way. The zero value is not a
 // phase: every stored object has one.
@@ -94,8 +97,9 @@ type Claim struct {
 	Leases   []Lease  `json:"leases,omitempty"`
 
 	// DeleteData is set when the claim is Releasing: whether the bucket goes
-	// with it.
-	DeleteData bool `json:"deleteData,omitempty"`
+	// with it. ForceDelete says that it may hold objects.
+	DeleteData  bool `json:"deleteData,omitempty"`
+	ForceDelete bool `json:"forceDelete,omitempty"`
 }
 
 // Protocol is what DriverCreateBucket said of how to reach the bucket
@@ -218,8 +222,10 @@ type Driver struct {
 	// BuiltIn marks our own driver, which cannot be removed.
 	BuiltIn bool `json:"builtIn,omitempty"`
 
+	// Identity is what DriverGetInfo said last (COSI-027).
+	Identity string `json:"identity,omitempty"`
+
 	// What is known of it now; never stored.
-	Identity string `json:"identity,omitempty"` // what DriverGetInfo said (COSI-027)
 	Protocol string `json:"protocol,omitempty"` // "v1alpha1" or "draft"
 	State    string `json:"state,omitempty"`    // "Ready", "Starting", "BackOff", "Unreachable"
 	Message  string `json:"message,omitempty"`

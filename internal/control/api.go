@@ -6,22 +6,8 @@ import (
 	"github.com/fairlead/fairlead/internal/claim"
 )
 
-// ClaimRequest is the body of POST /v1/claims. Asking again with the same
-// arguments is answered with the claim that exists; with other arguments it is
-// a conflict.
-type ClaimRequest struct {
-	Kind           claim.Kind           `json:"kind"`
-	Name           string               `json:"name"`
-	Class          string               `json:"class,omitempty"`
-	Existing       string               `json:"existing,omitempty"`
-	Driver         string               `json:"driver,omitempty"`
-	DeletionPolicy claim.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	Parameters     map[string]string    `json:"parameters,omitempty"`
-	// Access is the first access; nil makes the one named "default" with
-	// ReadWrite. NoAccess makes none (a BucketClaim manifest alone).
-	Access   *claim.AccessSpec `json:"access,omitempty"`
-	NoAccess bool              `json:"noAccess,omitempty"`
-}
+// ClaimRequest is the body of POST /v1/claims.
+type ClaimRequest = claim.Request
 
 // ClaimResponse answers whatever makes or changes a claim.
 type ClaimResponse struct {
@@ -38,12 +24,7 @@ type RotateRequest struct {
 }
 
 // ReleaseRequest is the body of POST /v1/claims/{claim}/release.
-type ReleaseRequest struct {
-	// DeleteData nil follows the claim's deletion policy.
-	DeleteData *bool `json:"deleteData,omitempty"`
-	// Force releases what is leased, and deletes a bucket that is not empty.
-	Force bool `json:"force,omitempty"`
-}
+type ReleaseRequest = claim.ReleaseRequest
 
 // LeaseRequest is the body of POST /v1/claims/{claim}/leases. The lease
 // belongs to the calling process, which the kernel names.
@@ -52,12 +33,7 @@ type LeaseRequest struct {
 }
 
 // Credentials answers GET /v1/claims/{claim}/accesses/{access}/credentials.
-// It is the one answer that holds secrets.
-type Credentials struct {
-	Directory string `json:"directory"`
-	// Files are the credential files by name, as in Directory.
-	Files map[string][]byte `json:"files"`
-}
+type Credentials = claim.Credentials
 
 // Status answers GET /v1/status.
 type Status struct {

@@ -36,6 +36,8 @@ const mostEvents = 32
 // Record is a claim and what only the daemon may know of it.
 type Record struct {
 	Claim claim.Claim `json:"claim"`
+	// Asked is the request that made the claim (claim.Request.Bucket).
+	Asked json.RawMessage `json:"asked,omitempty"`
 	// Sealed are the credentials of each account, by account name, encrypted
 	// under the host key. They never leave the daemon.
 	Sealed map[string][]byte `json:"sealed,omitempty"`
@@ -152,7 +154,7 @@ func (l *Ledger) Events(name string) (events []claim.Event, err error) {
 
 // PutDriver writes what is configured of a driver.
 func (l *Ledger) PutDriver(d claim.Driver) error {
-	return put(l.db, driversPart, d.Name, claim.Driver{Name: d.Name, Endpoint: d.Endpoint, Exec: d.Exec, BuiltIn: d.BuiltIn})
+	return put(l.db, driversPart, d.Name, claim.Driver{Name: d.Name, Endpoint: d.Endpoint, Exec: d.Exec, BuiltIn: d.BuiltIn, Identity: d.Identity})
 }
 
 // DeleteDriver forgets a driver.
