@@ -61,6 +61,7 @@ require (
 
 tool (
 	github.com/fairlead/fairlead/internal/protogen
+	github.com/fairlead/fairlead/internal/requirements
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc
 	google.golang.org/protobuf/cmd/protoc-gen-go
 )
