@@ -9,7 +9,9 @@ package seal
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +29,10 @@ var ErrUnsealed = errors.New("not sealed under this host's key")
 
 // Key seals and opens with AES-256-GCM under a fresh random nonce each time.
 // It is safe for concurrent use. The zero value is of no use: call Open.
-type Key struct{ aead cipher.AEAD }
+type Key struct {
+	aead cipher.AEAD
+	raw  []byte
+}
 
 // Open reads the host key at path, and makes it first if it is absent. A new
 // key is complete and on disk under its final name before Open returns; two
@@ -53,7 +58,16 @@ func Open(path string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use host key %s: %w", path, err)
 	}
-	return &Key{aead}, nil
+	return &Key{aead, raw}, nil
+}
+
+// Derive returns a key of 32 bytes for another purpose, the same at every
+// start. Nothing about the host key, or a key for another purpose, follows
+// from it.
+func (k *Key) Derive(purpose string) []byte {
+	h := hmac.New(sha256.New, k.raw)
+	h.Write([]byte(purpose))
+	return h.Sum(nil)
 }
 
 // Seal encrypts plaintext. The additional data aad is not stored and must be

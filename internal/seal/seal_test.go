@@ -115,3 +115,11 @@ func TestRacingOpensAgree(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+func TestDerivedKeysAreStableAndApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "host.key")
+	a, b := open(t, path), open(t, path)
+	if !bytes.Equal(a.Derive("x"), b.Derive("x")) || bytes.Equal(a.Derive("x"), a.Derive("y")) || len(a.Derive("x")) != 32 {
+		t.Error("derived keys differ from start to start, or not from purpose to purpose")
+	}
+}
