@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"unicode/utf8"
 
@@ -45,19 +46,28 @@ type rules struct {
 var generalRules = NewRules(Tables{})
 
 // NewRules makes tables ready for [CheckMessage].
-func NewRules(t Tables) Rules {
-	r := &rules{
-		maxBytes: t.MaxBytes,
+func NewRules(t Tables) Rules { return Rules{}.With(t) }
+
+// With returns r and t together; where both limit a field, t wins.
+func (r Rules) With(t Tables) Rules {
+	sum := &rules{
+		maxBytes: map[protoreflect.FullName]int{},
 		required: map[protoreflect.FullName]bool{},
 		closed:   map[protoreflect.FullName]bool{},
 	}
+	if r.rules != nil {
+		maps.Copy(sum.maxBytes, r.maxBytes)
+		maps.Copy(sum.required, r.required)
+		maps.Copy(sum.closed, r.closed)
+	}
+	maps.Copy(sum.maxBytes, t.MaxBytes)
 	for _, name := range t.Required {
-		r.required[name] = true
+		sum.required[name] = true
 	}
 	for _, name := range t.Closed {
-		r.closed[name] = true
+		sum.closed[name] = true
 	}
-	return Rules{r}
+	return Rules{sum}
 }
 
 // FieldError says which field of a message breaks which rule.
