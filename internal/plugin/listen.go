@@ -99,8 +99,8 @@ func bind(path string, mode fs.FileMode) (net.Listener, error) {
 	}
 	l := &listener{UnixListener: inner.(*net.UnixListener), path: path}
 	l.SetUnlinkOnClose(false)
-	if l.file, err = os.Lstat(path); err == nil {
-		err = os.Chmod(path, mode) // what the umask took away
+	if l.file, err = os.Lstat(path); err == nil && l.file.Mode().Perm() != mode {
+		err = os.Chmod(path, mode) // gives back what the umask took
 	}
 	if err != nil {
 		l.UnixListener.Close()

@@ -28,7 +28,9 @@ func Status(err error) error {
 	}
 	c, text := codes.Internal, err.Error()
 	if s, ok := status.FromError(err); ok {
-		c, text = s.Code(), s.Message()
+		c = s.Code()
+		// A wrapped status shows its Go form in the middle of the sentence.
+		text = strings.ReplaceAll(s.Message(), "rpc error: code = "+c.String()+" desc = ", "")
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		c = codes.DeadlineExceeded
 	} else if errors.Is(err, context.Canceled) {
