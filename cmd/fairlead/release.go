@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlead/fairlead/internal/claim"
+	"github.com/fairlead/fairlead/internal/control"
+)
+
+// releaseOptions are the flags of "release".
+type releaseOptions struct {
+	deleteData, keepData, force, ifExists bool
+	wait                                  time.Duration
+}
+
+const releaseLong = `Let claims go: their keys are revoked, their files and CDI devices removed. The
+data is kept unless the claim's deletion policy or --delete-data says otherwise;
+kept data can be claimed again with "claim bucket NAME --existing ID".
+
+A claim that a running process uses (see "fairlead exec") is refused with exit
+code 5; so is the deletion of a bucket that is not empty. --force overrides both.`
+
+func newRelease(a *app) *cobra.Command {
+	var o releaseOptions
+	cmd := &cobra.Command{
+		Use:   "release NAME...",
+		Short: "Let claims go; their data is kept unless you say otherwise",
+		Long:  releaseLong,
+		Example: `  fairlead release photos
+  fairlead release photos logs --delete-data
+  fairlead release photos --delete-data --force`,
+		Args:              args(1, -1, "a NAME"),
+		ValidArgsFunction: a.completeClaims,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.release(cmd.Context(), args, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.deleteData, "delete-data", false, "delete the bucket and what is in it")
+	f.BoolVar(&o.keepData, "keep-data", false, "keep the data, whatever the deletion policy says")
+	f.BoolVar(&o.force, "force", false, "release what is in use; delete what is not empty")
+	f.BoolVar(&o.ifExists, "if-exists", false, "a claim that is not there is no error")
+	cmd.MarkFlagsMutuallyExclusive("delete-data", "keep-data")
+	waitFlag(cmd, &o.wait)
+	return cmd
+}
+
+// release goes through all names even if one fails; the first failure decides
+// the exit code.
+func (a *app) release(ctx context.Context, args []string, o *releaseOptions) error {
+	var names []string
+	for _, arg := range args {
+		name, err := parseName(arg)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	var first error
+	for _, name := range names {
+		err := a.releaseOne(ctx, name, o)
+		if err == nil || o.ifExists && claim.CodeOf(err) == claim.CodeNotFound {
+			continue
+		}
+		a.tell(err)
+		if first == nil {
+			first = errReported{err}
+		}
+	}
+	return first
+}
+
+func (a *app) releaseOne(ctx context.Context, name string, o *releaseOptions) error {
+	c := a.client()
+	was, err := c.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	req := control.ReleaseRequest{Force: o.force}
+	if o.deleteData || o.keepData {
+		req.DeleteData = &o.deleteData
+	}
+	done := a.waiting(ctx, "releasing bucket "+name)
+	err = c.Release(ctx, name, req, o.wait)
+	done()
+	if err != nil {
+		return notReady(err, name)
+	}
+	gone := was.Existing == "" && (o.deleteData || !o.keepData && was.DeletionPolicy == claim.Delete)
+	switch id := or(was.BucketID, was.Existing); {
+	case gone:
+		a.say("bucket %s is released, its data deleted", name)
+	case id != "":
+		a.say("bucket %s is released; its data is kept, and comes back with: fairlead claim bucket %s --existing %s", name, name, id)
+	default:
+		a.say("bucket %s is released", name)
+	}
+	return a.print("bucket/%s", name)
+}
