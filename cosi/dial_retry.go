@@ -53,6 +53,7 @@ func Terminal(err error) bool {
 
 // do runs call on a session, again and again where that is allowed, until ctx ends.
 func (c *Client) do(ctx context.Context, what string, call func(context.Context, *session) error) error {
+	var last error // the last one that is not of ctx's ending
 	for n := 0; ; n++ {
 		err := c.once(ctx, call)
 		switch {
@@ -60,17 +61,30 @@ func (c *Client) do(ctx context.Context, what string, call func(context.Context,
 			return nil
 		case c.closed.Err() != nil:
 			return errClosed()
-		case ctx.Err() != nil:
-			return gaveUp(ctx, what, err)
+		case ended(ctx):
+			if errors.Is(err, errAbsent) { // that says more than the last answer
+				return &statusError{status.Code(err), what + ": " + err.Error(), ctx.Err()}
+			}
+			return gaveUp(ctx, what, last)
 		case !Retryable(err):
 			return err
 		}
+		last = err
 		pause := c.options.backoff.pause(n)
 		c.options.log.Info("retrying COSI call", "call", what, "driver", c.Name(), "pause", pause, "cause", err)
 		if !c.sleep(ctx, pause) {
 			return gaveUp(ctx, what, err)
 		}
 	}
+}
+
+// ended reports that ctx is over. A deadline that has passed counts at once: the
+// network and the plugin may notice it before ctx's own timer does.
+func ended(ctx context.Context) bool {
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // once makes one attempt.
@@ -137,6 +151,9 @@ func errClosed() error {
 	return &statusError{codes.Canceled, "COSI client is closed", context.Canceled}
 }
 
+// errAbsent marks the end of a wait for a plugin that did not come.
+var errAbsent = errors.New("plugin is not there")
+
 // gaveUp is the error of a call whose own context has ended; last is what the
 // last attempt said, or nil.
 func gaveUp(ctx context.Context, what string, last error) error {
@@ -145,7 +162,7 @@ func gaveUp(ctx context.Context, what string, last error) error {
 		return errClosed()
 	}
 	message := what + ": " + cause.Error()
-	if last != nil && !errors.Is(last, cause) && status.Code(last) != status.FromContextError(cause).Code() {
+	if last != nil {
 		message += "; last answer: " + status.Convert(last).Message()
 	}
 	return &statusError{status.FromContextError(cause).Code(), message, cause}
@@ -159,6 +176,12 @@ func tooLarge(err error) bool {
 	}
 	m := status.Convert(err).Message()
 	return strings.HasPrefix(m, "grpc: received message") || strings.HasPrefix(m, "grpc: trying to send message")
+}
+
+// garbled recognises gRPC's own report of an answer that is not the message it should be.
+func garbled(err error) bool {
+	return status.Code(err) == codes.Internal &&
+		strings.HasPrefix(status.Convert(err).Message(), "grpc: failed to unmarshal")
 }
 
 // methodName is the last part of a full method name.

@@ -31,7 +31,7 @@ const maxAnswer = 1 << 20
 // What was learned of the process (name, protocol, missing methods) therefore
 // holds for all of the session.
 type session struct {
-	conn     *grpc.ClientConn
+	conn     *link
 	socket   socketID
 	name     string
 	protocol string
@@ -40,6 +40,24 @@ type session struct {
 	// Guarded by the client's mu.
 	calls   int
 	retired bool
+}
+
+// link is a gRPC connection over one connected socket.
+type link struct {
+	*grpc.ClientConn
+	raw net.Conn
+}
+
+// Close closes the socket too, which gRPC does not know of before its first call.
+func (l *link) Close() error {
+	return errors.Join(l.ClientConn.Close(), ignoreClosed(l.raw.Close()))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // acquire returns a session for one call, connecting first if need be. It
@@ -126,13 +144,13 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		if err == nil {
 			return s, nil
 		}
+		if ended(ctx) || c.closed.Err() != nil {
+			return nil, c.absent(ctx)
+		}
 		c.mu.Lock()
 		c.lastErr = err
 		c.mu.Unlock()
-		switch {
-		case ctx.Err() != nil:
-			return nil, c.absent(ctx)
-		case !Retryable(err):
+		if !Retryable(err) {
 			return nil, err
 		}
 		c.options.log.Debug("waiting for COSI plugin", "socket", c.path, "cause", err)
@@ -153,21 +171,20 @@ func (c *Client) absent(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return gaveUp(ctx, fmt.Sprintf("COSI plugin at %s is not there", c.path), c.lastErr)
+	message := fmt.Sprintf("waiting for COSI plugin at %s: %v", c.path, ctx.Err())
+	if c.lastErr != nil {
+		message += "; last answer: " + c.lastErr.Error()
+	}
+	return &statusError{status.FromContextError(ctx.Err()).Code(), message, errors.Join(ctx.Err(), errAbsent)}
 }
 
 // open connects once and asks who is there.
 func (c *Client) open(ctx context.Context) (*session, error) {
 	ctx, cancel := c.attempt(ctx)
 	defer cancel()
-	id, _ := identify(c.path)
-	raw, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
+	id, _ := identify(c.path) // before the dial: what is newer is somebody else's
+	conn, err := c.dialOnce(ctx)
 	if err != nil {
-		return nil, &statusError{codes.Unavailable, explainDial(c.path, err), err}
-	}
-	conn, err := c.wrap(raw)
-	if err != nil {
-		_ = raw.Close()
 		return nil, err
 	}
 	s := &session{conn: conn, socket: id}
@@ -186,8 +203,12 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// wrap makes a gRPC connection of raw that is never replaced by another.
-func (c *Client) wrap(raw net.Conn) (*grpc.ClientConn, error) {
+// dialOnce makes a gRPC connection that never connects again.
+func (c *Client) dialOnce(ctx context.Context) (*link, error) {
+	raw, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
+	if err != nil {
+		return nil, &statusError{codes.Unavailable, explainDial(c.path, err), err}
+	}
 	var used atomic.Bool
 	dial := func(context.Context, string) (net.Conn, error) {
 		if used.Swap(true) {
@@ -204,7 +225,12 @@ func (c *Client) wrap(raw net.Conn) (*grpc.ClientConn, error) {
 		grpc.WithDisableRetry(), // ours follow COSI's tables
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 	}, c.options.grpc...)
-	return grpc.NewClient("passthrough:///"+c.path, opts...)
+	conn, err := grpc.NewClient("passthrough:///cosi", opts...)
+	if err != nil {
+		_ = raw.Close()
+		return nil, &statusError{codes.Internal, fmt.Sprintf("connect to %s: %v", c.path, err), err}
+	}
+	return &link{conn, raw}, nil
 }
 
 // introduce asks the driver's name: by v1alpha1's DriverGetInfo, and where
@@ -249,6 +275,8 @@ func (s *session) invoke(ctx context.Context, method string, in, out proto.Messa
 		}
 	case status.Code(err) == codes.Unimplemented:
 		s.missing.Store(method, err)
+	case garbled(err):
+		return badAnswer("answer to %s: it is no %s", methodName(method), out.ProtoReflect().Descriptor().Name())
 	case tooLarge(err):
 		return badAnswer("answer to %s: larger than %d bytes", methodName(method), maxAnswer)
 	}
