@@ -1,0 +1,146 @@
+package keeper
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlead/fairlead/internal/ledger"
+)
+
+// The pauses between two tries of a step that failed.
+const (
+	leastRetry = 100 * time.Millisecond
+	mostRetry  = 30 * time.Second
+)
+
+// entry is one claim in memory.
+type entry struct {
+	name string
+	// write is held while the record is changed, over the ledger's commit.
+	write sync.Mutex
+	// rec is the record as it is on disk; nil once the claim is gone. Whoever
+	// has loaded it may read it for ever: it is replaced, never changed.
+	rec atomic.Pointer[ledger.Record]
+
+	// seen is what this process has found to be true, by access name. Only
+	// the reconciling goroutine, of which there is one at a time, touches it.
+	seen map[string]seen
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at each change
+	running bool          // a goroutine reconciles
+	again   bool          // and must look once more
+	fails   int           // failures in a row
+	timer   *time.Timer
+}
+
+// seen is what is known of one access since this process started.
+type seen struct {
+	published bool // the files and the CDI spec are as they should be
+	verified  bool // the driver still knows the account
+}
+
+func newEntry(rec *ledger.Record) *entry {
+	e := &entry{name: rec.Claim.Name, seen: map[string]seen{}, changed: make(chan struct{})}
+	e.rec.Store(rec)
+	return e
+}
+
+func (e *entry) gone() bool { return e.rec.Load() == nil }
+
+// store replaces the record and wakes who waits for a change.
+func (e *entry) store(rec *ledger.Record) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rec.Store(rec)
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// watch returns the record and a channel that closes when it is replaced.
+func (e *entry) watch() (*ledger.Record, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.rec.Load(), e.changed
+}
+
+func (e *entry) stopTimer() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+}
+
+// kick has the claim reconciled: now, or once more if that is under way.
+func (k *Keeper) kick(e *entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running {
+		e.again = true
+		return
+	}
+	if k.ctx.Err() != nil || e.gone() {
+		return
+	}
+	e.running = true
+	k.work.Add(1)
+	go k.reconcile(e)
+}
+
+// kickIn has the claim reconciled after a pause, unless something does so
+// before.
+func (k *Keeper) kickIn(e *entry, pause time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.timer = time.AfterFunc(pause, func() { k.kick(e) })
+}
+
+// reconcile takes step after step until there is nothing to do, or a step
+// fails and must wait.
+func (k *Keeper) reconcile(e *entry) {
+	defer k.work.Done()
+	for {
+		k.settle(e)
+		e.mu.Lock()
+		if !e.again || k.ctx.Err() != nil {
+			e.running = false
+			e.mu.Unlock()
+			return
+		}
+		e.again = false
+		e.mu.Unlock()
+	}
+}
+
+// settle makes one pass. Its failures are on the record when it returns, and
+// the next pass is arranged for.
+func (k *Keeper) settle(e *entry) {
+	for k.ctx.Err() == nil {
+		rec := e.rec.Load()
+		if rec == nil {
+			return
+		}
+		s, due := next(rec, e.seen, k.cfg.Now())
+		if s.do == nil {
+			e.fails = 0
+			if !due.IsZero() {
+				k.kickIn(e, max(0, due.Sub(k.cfg.Now())))
+			}
+			return
+		}
+		at(s.name + ":begin")
+		if err := s.do(k, e, rec, s.access); err != nil {
+			if pause := k.failed(e, s, err); pause > 0 {
+				k.kickIn(e, pause)
+				return
+			}
+			continue
+		}
+		e.fails = 0
+	}
+}
