@@ -46,43 +46,53 @@ func (g Grant) BucketInfo(name, bucketName string, auth cosipb.AuthenticationTyp
 	return info, nil
 }
 
-func (g Grant) fill(spec *BucketInfoSpec, withKey bool) (err error) {
-	for _, protocol := range []string{protocolS3, protocolAzure, protocolGCS} {
-		values, ok := g.Credentials[protocol]
-		if !ok {
-			continue
-		}
-		s := secrets{protocol: protocol, values: values}
-		switch protocol {
-		case protocolS3:
-			spec.SecretS3, spec.Protocols = s.s3(withKey), []string{"S3"}
-		case protocolAzure:
-			spec.SecretAzure, spec.Protocols = s.azure(withKey), []string{"Azure"}
-		case protocolGCS:
-			spec.SecretGCS, spec.Protocols = s.gcs(withKey), []string{"GCS"}
-		}
-		s.checkAll()
-		return errors.Join(s.problems...)
-	}
-	if file, ok := g.Credentials[protocolFile]; ok {
-		_, err := s3FromFile(file) // it failed before: say why
+func (g Grant) fill(spec *BucketInfoSpec, withKey bool) error {
+	protocol, values, err := g.choose()
+	if err != nil {
 		return err
 	}
-	if len(g.Credentials) == 0 {
-		return errors.New("the plugin gave no credentials")
+	s := secrets{protocol: protocol, values: values}
+	switch protocol {
+	case protocolS3:
+		spec.SecretS3, spec.Protocols = s.s3(withKey), []string{"S3"}
+	case protocolAzure:
+		spec.SecretAzure, spec.Protocols = s.azure(withKey), []string{"Azure"}
+	case protocolGCS:
+		spec.SecretGCS, spec.Protocols = s.gcs(withKey), []string{"GCS"}
 	}
-	return fmt.Errorf("the plugin gave credentials for %q; want s3, azure or gcs", slices.Sorted(maps.Keys(g.Credentials)))
+	s.checkAll()
+	if len(s.problems) > 0 {
+		return errors.New(strings.Join(s.problems, "; "))
+	}
+	return nil
+}
+
+// choose returns the credentials of the first protocol that is known.
+func (g Grant) choose() (protocol string, values map[string]string, err error) {
+	for _, protocol := range []string{protocolS3, protocolAzure, protocolGCS} {
+		if values, ok := g.Credentials[protocol]; ok {
+			return protocol, values, nil
+		}
+	}
+	if file, ok := g.Credentials[protocolFile]; ok { // a draft plugin's, that could not be read: say why
+		values, err := s3FromFile(file)
+		return protocolS3, values, err
+	}
+	if len(g.Credentials) == 0 {
+		return "", nil, errors.New("the plugin gave no credentials")
+	}
+	return "", nil, fmt.Errorf("the plugin gave credentials for %q; want s3, azure or gcs", slices.Sorted(maps.Keys(g.Credentials)))
 }
 
 // secrets reads the credentials of one protocol and collects what is wrong.
 type secrets struct {
 	protocol string
 	values   map[string]string
-	problems []error
+	problems []string
 }
 
 func (s *secrets) fail(key, format string, args ...any) {
-	s.problems = append(s.problems, fmt.Errorf("credentials[%q]: %s %s", s.protocol, key, fmt.Sprintf(format, args...)))
+	s.problems = append(s.problems, fmt.Sprintf("credentials[%q]: %s %s", s.protocol, key, fmt.Sprintf(format, args...)))
 }
 
 // need returns a value that must be there and not be empty, if must is true.
