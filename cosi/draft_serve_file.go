@@ -16,7 +16,7 @@ import (
 // draftFile renders S3 credentials as the draft's credentials_file_contents.
 // They are an AWS credentials file with a default section, which has room for
 // keys of 76 bytes in all (the usual 20 and 40 fit) within the 128 bytes that
-// the draft allows (DRAFT-024). Longer keys, up to 90 bytes, are given as the
+// the draft allows (DRAFT-024). Longer keys, up to 89 bytes, are given as the
 // JSON object {"accessKeyID":…,"accessSecretKey":…}. There is no room for
 // endpoint and region: the draft's caller has to know them.
 func draftFile(credentials map[string]*cosipb.CredentialDetails) (string, error) {

@@ -16,13 +16,13 @@ const DefaultStopTimeout = 5 * time.Second
 
 // Server serves a driver's services on one UNIX socket.
 type Server struct {
-	Name        string        // of the driver, for traces and logs
-	Endpoint    string        // see ParseEndpoint
-	SocketMode  fs.FileMode   // 0 means DefaultSocketMode
-	StopTimeout time.Duration // 0 means DefaultStopTimeout
-	Log         *slog.Logger  // nil means Logger
-	Guard       *Guard        // gets Log and Metrics from here
-	Services    func(grpc.ServiceRegistrar)
+	Name        string                      // of the driver, for traces and logs
+	Endpoint    string                      // see ParseEndpoint
+	SocketMode  fs.FileMode                 // 0 means DefaultSocketMode
+	StopTimeout time.Duration               // 0 means DefaultStopTimeout
+	Log         *slog.Logger                // nil means Logger
+	Guard       *Guard                      // gets Log and Metrics from here
+	Services    func(grpc.ServiceRegistrar) // registers what BlameCaller returns
 }
 
 // Run listens and serves until ctx ends. Then it removes the socket, lets calls
@@ -55,7 +55,8 @@ func (s Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(append(options, grpc.UnaryInterceptor(s.Guard.Unary))...)
+	server := grpc.NewServer(append(options,
+		grpc.UnaryInterceptor(s.Guard.Unary), grpc.ForceServerCodecV2(newPatientCodec()))...)
 	s.Services(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
