@@ -1,0 +1,41 @@
+# make help lists what there is. Everything that a target needs it brings:
+# Go modules through go, programs through apt-get on Debian as root.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# Two builds of one commit are equal to the byte: no paths, no build ids of
+# this machine, no time but the commit's.
+GOBUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION)'
+TOOL    = go tool -modfile=tools/go.mod
+PACKAGES ?= ./...
+
+.PHONY: help build demo test race lint bench generate man clean prerequisites
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/fairlead, static and reproducible
+	$(GOBUILD) -o bin/fairlead ./cmd/fairlead
+
+demo: prerequisites build ## a bucket from claim to container, explained on the way
+	@PATH="$(CURDIR)/bin:$$PATH" sh scripts/demo.sh
+
+test: prerequisites ## all tests, with the race detector
+	sh scripts/test.sh $(PACKAGES)
+
+lint: ## formatting, go vet, staticcheck, layering
+	sh scripts/lint.sh
+
+bench: build ## the table of docs/reference/performance.md
+	@PATH="$(CURDIR)/bin:$$PATH" go run ./internal/bench
+
+generate: ## stubs, pages and whatever else is made from something
+	go generate ./...
+
+man: build ## man pages below docs/man
+	bin/fairlead man docs/man
+
+prerequisites:
+	@sh scripts/prerequisites.sh
+
+clean: ## remove what was built
+	rm -rf bin
