@@ -13,7 +13,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/fairlead/fairlead/cosi/cosipb"
 )
@@ -64,18 +66,27 @@ func open(ctx context.Context, cfg Config) (*suite, error) {
 
 func (s *suite) close() { _ = s.conn.Close() }
 
-// await returns when the driver is connected; what it answers is no matter.
+// await returns when the driver answers; what it answers is no matter, unless
+// that is UNAVAILABLE, which is also how a connection breaks.
 func (s *suite) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	if _, err := os.Stat(s.socket); err != nil && s.cfg.Restart == nil {
-		return err
+	for {
+		if _, err := os.Stat(s.socket); err != nil && s.cfg.Restart == nil {
+			return err
+		}
+		_, err := cosipb.NewIdentityClient(s.conn).DriverGetInfo(ctx, &cosipb.DriverGetInfoRequest{}, grpc.WaitForReady(true))
+		if ctx.Err() != nil {
+			return fmt.Errorf("nobody answers: %w", err)
+		}
+		if status.Code(err) != codes.Unavailable {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	_, err := cosipb.NewIdentityClient(s.conn).DriverGetInfo(ctx, &cosipb.DriverGetInfoRequest{}, grpc.WaitForReady(true))
-	if ctx.Err() != nil {
-		return fmt.Errorf("nobody answers: %w", err)
-	}
-	return nil
 }
 
 // limitTime gives each call a deadline, unless the case gave it one.

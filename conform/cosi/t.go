@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -108,7 +109,8 @@ func describe(err error) string {
 }
 
 // patiently repeats a call while it is answered ABORTED, with growing pauses:
-// that is what the specification tells a caller to do (COSI-106).
+// that is what the specification tells a caller to do (COSI-106). They vary,
+// lest a crowd of callers come back in step and stand in each other's way.
 func (t *T) patiently(call func() error) error {
 	end := time.Now().Add(t.cfg.Timeout)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -119,7 +121,7 @@ func (t *T) patiently(call func() error) error {
 		select {
 		case <-t.ctx.Done():
 			return err
-		case <-time.After(pause):
+		case <-time.After(rand.N(2 * pause)):
 		}
 	}
 }
