@@ -2,6 +2,7 @@ package cdi
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -63,6 +64,8 @@ type Problem struct {
 	Rule         Rule
 	Message      string
 	Fix          string // what to write instead; may be empty
+
+	steps []step // of Path
 }
 
 func (p *Problem) Error() string {
@@ -118,13 +121,13 @@ type trail struct {
 	depth int
 }
 
-// step is a field by name or, with name "", an element by index.
+// step is an element by index or, with index -1, a field by name.
 type step struct {
 	name  string
 	index int
 }
 
-func (t *trail) enter(name string) { t.push(step{name: name}) }
+func (t *trail) enter(name string) { t.push(step{name, -1}) }
 func (t *trail) at(i int)          { t.push(step{index: i}) }
 func (t *trail) leave()            { t.depth-- }
 
@@ -135,12 +138,15 @@ func (t *trail) push(s step) {
 	t.depth++
 }
 
+// copy is the trail to keep.
+func (t *trail) copy() []step { return slices.Clone(t.steps[:min(t.depth, len(t.steps))]) }
+
 func (t *trail) String() string {
 	var b strings.Builder
 	b.WriteByte('$')
 	for _, s := range t.steps[:min(t.depth, len(t.steps))] {
 		switch {
-		case s.name == "":
+		case s.index >= 0:
 			b.WriteString("[" + strconv.Itoa(s.index) + "]")
 		case plainKey(s.name):
 			b.WriteString("." + s.name)

@@ -3,6 +3,8 @@ package cdi
 import (
 	"fmt"
 	"math"
+	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -34,7 +36,7 @@ func (c *checker) err() error {
 // wrong notes a problem of the value that the trail leads to.
 func (c *checker) wrong(rule Rule, message, fix string) {
 	if c.strict && len(c.problems) < maxProblems {
-		c.problems = append(c.problems, &Problem{Path: c.trail.String(), Rule: rule, Message: message, Fix: fix})
+		c.problems = append(c.problems, &Problem{Path: c.trail.String(), Rule: rule, Message: message, Fix: fix, steps: c.trail.copy()})
 	}
 }
 
@@ -199,7 +201,7 @@ func (c *checker) checkPath(field string, rule Rule, path string) {
 	case path == "":
 		c.wrongAt(field, RuleRequired, field+" is missing", `"`+field+`": "/…"`)
 	case path[0] != '/':
-		c.wrongAt(field, rule, fmt.Sprintf("%q is not an absolute path", path), fmt.Sprintf("%q", "/"+path))
+		c.wrongAt(field, rule, fmt.Sprintf("%q is not an absolute path", path), strconv.Quote(filepath.Join("/", path)))
 	case strings.IndexByte(path, 0) >= 0:
 		c.wrongAt(field, rule, fmt.Sprintf("%q holds a NUL", path), "")
 	}
