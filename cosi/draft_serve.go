@@ -25,7 +25,7 @@ var draftMethods = []grpc.MethodDesc{
 }
 
 func draftMethod[Req, Resp any](name string, call func(*provisioner, context.Context, *Req) (*Resp, error)) grpc.MethodDesc {
-	info := &grpc.UnaryServerInfo{FullMethod: "/" + cosipb.Provisioner_ServiceDesc.ServiceName + "/" + name}
+	fullMethod := "/" + cosipb.Provisioner_ServiceDesc.ServiceName + "/" + name
 	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		req := new(Req)
 		if err := decode(req); err != nil {
@@ -37,7 +37,7 @@ func draftMethod[Req, Resp any](name string, call func(*provisioner, context.Con
 		if interceptor == nil {
 			return handler(ctx, req)
 		}
-		return interceptor(ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, handler)
+		return interceptor(ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: fullMethod}, handler)
 	}}
 }
 

@@ -38,7 +38,7 @@ func (s idStore) BucketID(_ context.Context, name string) (string, error) {
 	return s.prefix + name, nil
 }
 
-// Req: DRAFT-004, DRAFT-015, DRAFT-020, DRAFT-025, DRAFT-032, DRAFT-038, COSI-143
+// Req: COSI-032, DRAFT-004, DRAFT-015, DRAFT-020, DRAFT-025, DRAFT-032, DRAFT-038, COSI-143
 func TestDraftLifeOfABucket(t *testing.T) {
 	plain := &store{}
 	ids := idStore{&store{prefix: "id-of-"}}
@@ -177,7 +177,7 @@ func TestDraftCredentials(t *testing.T) {
 	}
 }
 
-// Req: COSI-055, DRAFT-031
+// Req: COSI-055
 func TestDraftInvalidAnswers(t *testing.T) {
 	d := &store{after: func(proto.Message, proto.Message, error) (proto.Message, error) { return nil, nil }}
 	s := serve(t, d)

@@ -127,7 +127,7 @@ func TestProcessFailsFast(t *testing.T) {
 	}
 }
 
-// Req: COSI-140, COSI-141, COSI-151, COSI-153, COSI-154, COSI-156, COSI-163, COSI-164, COSI-168, COSI-170, COSI-172, DRAFT-039, DRAFT-040
+// Req: COSI-140, COSI-141, COSI-151, COSI-153, COSI-154, COSI-156, COSI-162, COSI-163, COSI-164, COSI-168, COSI-170, COSI-172, DRAFT-039, DRAFT-040
 func TestProcessLifeAndDeath(t *testing.T) {
 	path := socket(t)
 	endpoint := "COSI_ENDPOINT=unix://" + path

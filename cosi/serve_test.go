@@ -21,7 +21,7 @@ import (
 	"github.com/fairlead/fairlead/cosi/cosipb"
 )
 
-// Req: COSI-008, COSI-013, COSI-015, COSI-027, COSI-034, COSI-046, COSI-116, COSI-139, COSI-141, COSI-143, COSI-145, COSI-170
+// Req: COSI-008, COSI-013, COSI-015, COSI-027, COSI-034, COSI-046, COSI-056, COSI-116, COSI-139, COSI-141, COSI-143, COSI-145, COSI-170
 func TestServeLifeOfABucket(t *testing.T) {
 	s := serve(t, &store{})
 	ctx := within(t, 10*time.Second)
@@ -213,13 +213,14 @@ func (rawCodec) Name() string                         { return "proto" }
 
 var _ encoding.CodecV2 = rawCodec{}
 
-// Req: COSI-098, COSI-130
+// Req: COSI-098, COSI-130, DRAFT-031
 func TestServeGarbage(t *testing.T) {
 	d := &store{}
 	s := serve(t, d)
 	ctx := within(t, 10*time.Second)
 	for _, method := range []string{
 		"/cosi.v1alpha1.Identity/DriverGetInfo", "/cosi.v1alpha1.Provisioner/DriverCreateBucket", "/cosi.v1alpha1.Provisioner/ProvisionerCreateBucket",
+		"/cosi.v1alpha1.Provisioner/ProvisionerGetInfo",
 	} {
 		err := s.conn.Invoke(ctx, method, []byte("\x0a\x02\xff\xff\xff"), nil, grpc.ForceCodecV2(rawCodec{}))
 		wantStatus(t, err, codes.InvalidArgument, "the request cannot be read")

@@ -46,7 +46,7 @@ func (s Server) Run(ctx context.Context) (err error) {
 		}
 		defer stop()
 	}
-	options, flush, err := traces(ctx, s.Name)
+	options, flush, err := traces(ctx, s.Name, s.Log)
 	if err != nil {
 		return err
 	}

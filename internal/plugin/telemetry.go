@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/propagation"
@@ -60,7 +61,7 @@ func tracesWanted() (bool, error) {
 
 // traces returns the server option that records a span per call, and the
 // function that sends what is left; both are empty if no endpoint is named.
-func traces(ctx context.Context, name string) ([]grpc.ServerOption, func(), error) {
+func traces(ctx context.Context, name string, log *slog.Logger) ([]grpc.ServerOption, func(), error) {
 	wanted, err := tracesWanted()
 	if err != nil || !wanted {
 		return nil, func() {}, err
@@ -75,13 +76,15 @@ func traces(ctx context.Context, name string) ([]grpc.ServerOption, func(), erro
 		return nil, nil, fmt.Errorf("%w: set up traces: %w", ErrConfig, err)
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(about))
+	// The exporter's own complaints would else be plain lines (COSI-172).
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces are lost", "error", err) }))
 	handler := otelgrpc.NewServerHandler(
 		otelgrpc.WithTracerProvider(provider), otelgrpc.WithPropagators(propagation.TraceContext{}))
 	stop := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			slog.Default().Debug("send last traces", "error", err)
+			log.Warn("traces are lost", "error", err)
 		}
 	}
 	return []grpc.ServerOption{grpc.StatsHandler(handler)}, stop, nil
