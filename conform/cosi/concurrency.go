@@ -38,6 +38,16 @@ var concurrencyCases = []Case{
 		Run:    concurrentRevokes,
 	},
 	{
+		Name: "concurrency/many-buckets", Req: "COSI-077 COSI-104", Level: Must,
+		Clause: clausePending + " Only for the specified bucket: other buckets never wait.",
+		Run:    concurrentBuckets,
+	},
+	{
+		Name: "concurrency/mixed", Req: "COSI-103 COSI-104 COSI-105", Level: Must,
+		Clause: clausePending,
+		Run:    concurrentMixed,
+	},
+	{
 		Name: "concurrency/deletes", Req: "COSI-032 COSI-104 COSI-105", Level: Should,
 		Clause: clauseDeleted + " " + clausePending,
 		Run: func(t *T) {
@@ -149,4 +159,50 @@ func concurrentRevokes(t *T) {
 	for _, a := range gone {
 		t.dead("revoked key", a)
 	}
+}
+
+// concurrentBuckets has one call in flight per bucket, so that none is pending
+// when the next one comes.
+func concurrentBuckets(t *T) {
+	buckets := make([]bucket, crowd)
+	for i := range buckets {
+		buckets[i] = t.bucket()
+	}
+	together(crowd, func(i int) {
+		a, err := t.grant(buckets[i].ID, t.name(), t.cfg.AccessParameters)
+		t.wantCode("grant on another bucket each", err, codes.OK)
+		if err == nil {
+			t.wantCode("revoke on another bucket each", t.revoke(a.BucketID, a.AccountID), codes.OK)
+		}
+		t.wantCode("delete of another bucket each", t.delete(buckets[i].ID), codes.OK)
+	})
+}
+
+// concurrentMixed sends calls of every kind for one bucket, each of which
+// would be answered with OK if it were alone.
+func concurrentMixed(t *T) {
+	b, name := t.bucket(), t.name()
+	a := t.access(b, name)
+	gone := t.access(b, t.name())
+	t.wantCode("revoke", t.revoke(b.ID, gone.AccountID), codes.OK)
+	together(crowd, func(i int) {
+		var err error
+		switch i % 4 {
+		case 0:
+			_, err = t.create(b.Name, t.cfg.BucketParameters)
+		case 1:
+			_, err = t.grant(b.ID, name, t.cfg.AccessParameters)
+		case 2:
+			_, err = t.grant(b.ID, t.name(), t.cfg.AccessParameters)
+		case 3:
+			err = t.revoke(b.ID, gone.AccountID)
+		}
+		t.wantCode("one of many calls for one bucket", err, codes.OK, codes.Aborted)
+	})
+	err := t.patiently(func() error {
+		_, err := t.create(b.Name, t.cfg.BucketParameters)
+		return err
+	})
+	t.wantCode("create at last", err, codes.OK)
+	t.regrant("grant at last", a, name)
 }

@@ -48,6 +48,7 @@ var defects = []struct {
 			return nil, status.Error(codes.Unimplemented, "not implemented")
 		}
 	}, `
+		concurrency/many-buckets concurrency/mixed
 		concurrency/revokes draft/all-calls draft/grant endpoint/all-services restart/keeps retry/revoke
 		revoke/after-delete revoke/again revoke/foreign revoke/granted revoke/large-context
 		revoke/long-account revoke/long-bucket revoke/no-account revoke/no-bucket revoke/others
@@ -80,6 +81,7 @@ var defects = []struct {
 			return r.goodCreate(req)
 		}
 	}, `
+		concurrency/mixed
 		concurrency/one-create create/again create/other-parameters delete/refused-keeps draft/create
 		draft/field-six draft/other-mode endpoint/unknown-fields restart/keeps restart/mid-call
 		retry/create? use/object-survives-repeats`},
@@ -166,6 +168,7 @@ var defects = []struct {
 			}
 		})
 	}, `
+		concurrency/mixed
 		concurrency/one-grant draft/grant grant/again grant/longest-names grant/other-authentication
 		grant/other-parameters restart/keeps restart/mid-call retry/grant revoke/foreign revoke/others
 		revoke/unknown-context use/object-survives-repeats`},
@@ -183,6 +186,7 @@ var defects = []struct {
 			return granted(resp.GetAccountId(), g.secret), nil
 		}
 	}, `
+		concurrency/mixed
 		concurrency/one-grant draft/grant grant/again grant/longest-names grant/other-authentication
 		grant/other-parameters restart/keeps restart/mid-call retry/grant revoke/foreign revoke/others
 		revoke/unknown-context use/object-survives-repeats`},
@@ -219,7 +223,7 @@ var defects = []struct {
 				req.Name = "everybody"
 			}
 		})
-	}, "concurrency/many-grants concurrency/revokes grant/distinct restart/keeps revoke/others use/revoked"},
+	}, "concurrency/mixed concurrency/many-grants concurrency/revokes grant/distinct restart/keeps revoke/others use/revoked"},
 	{"no credentials", func(r *reference) {
 		r.afterGrant(func(resp *cosipb.DriverGrantBucketAccessResponse) { resp.Credentials = nil })
 	}, `
@@ -267,7 +271,7 @@ var defects = []struct {
 			}
 			return r.goodRevoke(req)
 		}
-	}, "draft/grant restart/keeps retry/revoke? revoke/after-delete revoke/again"},
+	}, "concurrency/mixed draft/grant restart/keeps retry/revoke? revoke/after-delete revoke/again"},
 	{"revoke asks for no bucket", func(r *reference) {
 		r.revoke = func(req *revokeRequest) (*cosipb.DriverRevokeBucketAccessResponse, error) {
 			r.mu.Lock()
@@ -286,7 +290,7 @@ var defects = []struct {
 			}
 			return resp, err
 		}
-	}, "concurrency/revokes restart/keeps revoke/others use/revoked"},
+	}, "concurrency/mixed concurrency/revokes restart/keeps revoke/others use/revoked"},
 	{"revoke does nothing", func(r *reference) {
 		r.revoke = func(req *revokeRequest) (*cosipb.DriverRevokeBucketAccessResponse, error) {
 			return &cosipb.DriverRevokeBucketAccessResponse{}, r.validate(req)
@@ -331,7 +335,7 @@ var defects = []struct {
 			r.meet()
 			return r.goodCreate(req)
 		}
-	}, "concurrency/one-create retry/create?"},
+	}, "concurrency/mixed? concurrency/one-create retry/create?"},
 	{"errors have no message", func(r *reference) {
 		r.onError(func(st *status.Status) error { return status.Error(st.Code(), "") })
 	}, "create/unknown-parameter-named status/message"},

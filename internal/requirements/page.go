@@ -14,7 +14,7 @@ const preamble = `# Requirements
 
 Every normative sentence of the specifications that Fairlead implements, and the test that proves it.
 Made by ` + "`go tool requirements`" + ` from ` + "`spec/requirements.tsv`, `spec/exempt.tsv`" + ` and the tests; do not edit it.
-A name with a slash after a file of ` + "`conform/`" + ` is a case of that suite, which runs against any driver.
+Names such as ` + "`create/again`" + ` are cases of a conformance suite in ` + "`conform/`" + `, which can be run against any driver; the tests run it against ours.
 `
 
 // The order in which things are shown.
@@ -119,14 +119,16 @@ func (b book) proved(r row) string {
 			byFile[p.File] = nil // a script is its file
 			continue
 		}
-		byFile[p.File] = append(byFile[p.File], "`"+p.Name+"`")
+		byFile[p.File] = append(byFile[p.File], p.Name)
 	}
 	var cells []string
 	for _, file := range sortedKeys(byFile) {
 		// No line numbers: an edit elsewhere in a file must not age this page.
 		cell := fmt.Sprintf("[%s](../../%s)", strings.TrimSuffix(file, "_test.go"), file)
-		slices.Sort(byFile[file])
-		cells = append(cells, strings.TrimSpace(cell+" "+strings.Join(byFile[file], ", ")))
+		if names := slices.Sorted(slices.Values(byFile[file])); len(names) > 0 {
+			cell += " `" + strings.Join(names, "`, `") + "`"
+		}
+		cells = append(cells, cell)
 	}
 	return strings.Join(cells, "<br>")
 }
