@@ -2,9 +2,11 @@ package creds
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"text/template"
@@ -61,11 +63,32 @@ func parseTemplate(name, text string) (*template.Template, error) {
 	if reserved(name) {
 		return nil, fmt.Errorf("%w: file %q is written by fairlead itself: choose another name", ErrTemplate, name)
 	}
-	t, err := template.New(name).Option("missingkey=error").Parse(text)
+	t, err := template.New(name).Option("missingkey=error").Funcs(templateFuncs).Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTemplate, err)
 	}
 	return t, nil
+}
+
+// templateFuncs are what configuration files need beyond text/template's own.
+// Their errors hold no value, since it may be secret.
+var templateFuncs = template.FuncMap{
+	"host":   hostOf,
+	"tls":    func(endpoint string) bool { return strings.HasPrefix(endpoint, "https://") },
+	"base64": func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+	"json": func(v any) (string, error) {
+		b, err := json.Marshal(v)
+		return string(b), err
+	},
+}
+
+// hostOf is the HOST:PORT of an endpoint's URL.
+func hostOf(endpoint string) (string, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" {
+		return "", errors.New("host: not the URL of an endpoint")
+	}
+	return u.Host, nil
 }
 
 // reserved tells the names that Render gives itself for some bucket or other.
