@@ -210,7 +210,7 @@ key once --grace is over. Programs that read the files again go on unharmed.`,
 				return notReady(err, r.claim)
 			}
 			if grace > 0 {
-				a.say("access %s has a new key; the old one works for another %s", r, grace)
+				a.say("access %s has a new key; the old one works for another %s", r, short(grace))
 			} else {
 				a.say("access %s has a new key; the old one is dead", r)
 			}

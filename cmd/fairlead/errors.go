@@ -42,6 +42,8 @@ func (e *statusError) Unwrap() error { return e.err }
 // errReported says that what failed has been told already.
 type errReported struct{ error }
 
+func (e errReported) Unwrap() error { return e.error }
+
 // report tells a person what went wrong, on stderr, and returns the exit status.
 func (a *app) report(err error) int {
 	if err == nil {

@@ -19,6 +19,8 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second signal ends what does not stop by itself.
+	context.AfterFunc(ctx, stop)
 	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 	return a.report(newRoot(a).ExecuteContext(ctx))
 }

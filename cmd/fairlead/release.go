@@ -20,8 +20,11 @@ const releaseLong = `Let claims go: their keys are revoked, their files and CDI 
 data is kept unless the claim's deletion policy or --delete-data says otherwise;
 kept data can be claimed again with "claim bucket NAME --existing ID".
 
+With --delete-data the bucket is deleted with all that it holds. A bucket that was
+there before its claim is never deleted.
+
 A claim that a running process uses (see "fairlead exec") is refused with exit
-code 5; so is the deletion of a bucket that is not empty. --force overrides both.`
+code 5, unless --force is given.`
 
 func newRelease(a *app) *cobra.Command {
 	var o releaseOptions
@@ -31,19 +34,21 @@ func newRelease(a *app) *cobra.Command {
 		Long:  releaseLong,
 		Example: `  fairlead release photos
   fairlead release photos logs --delete-data
-  fairlead release photos --delete-data --force`,
+  fairlead release photos --force`,
 		Args:              args(1, -1, "a NAME"),
 		ValidArgsFunction: a.completeClaims,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.deleteData && o.keepData {
+				return usage(cmd, "--delete-data and --keep-data exclude each other")
+			}
 			return a.release(cmd.Context(), args, &o)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.deleteData, "delete-data", false, "delete the bucket and what is in it")
 	f.BoolVar(&o.keepData, "keep-data", false, "keep the data, whatever the deletion policy says")
-	f.BoolVar(&o.force, "force", false, "release what is in use; delete what is not empty")
+	f.BoolVar(&o.force, "force", false, "release what is in use")
 	f.BoolVar(&o.ifExists, "if-exists", false, "a claim that is not there is no error")
-	cmd.MarkFlagsMutuallyExclusive("delete-data", "keep-data")
 	waitFlag(cmd, &o.wait)
 	return cmd
 }

@@ -53,7 +53,9 @@ func newRoot(a *app) *cobra.Command {
 		}
 		return cmds
 	}
-	group(root, in("use", newClaim(a), newAccess(a), newGet(a), newDescribe(a), newRelease(a), newEnv(a), newExec(a))...)
+	group(root, in("use", newClaim(a), newAccess(a), newGet(a), newDescribe(a), newRelease(a), newEnv(a), newExec(a), newApply(a))...)
+	root.AddCommand(in("host", newUp(a), newDoctor(a), newInstall(a))...)
+	root.AddCommand(in("cosi", newDriver(a), newCall(a), newServe(a), newProxy())...)
 	root.AddCommand(newVersion(a), newMan(), exitCodesTopic(), environmentTopic())
 	return root
 }
