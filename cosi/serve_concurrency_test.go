@@ -88,12 +88,13 @@ func TestServeDeafDriver(t *testing.T) {
 	g := newGate()
 	d := &store{before: g.hold("b")}
 	s := serve(t, d)
-	_, err := s.DriverCreateBucket(within(t, 100*time.Millisecond), createRequest("b"))
-	wantStatus(t, err, codes.DeadlineExceeded)
-	<-g.entered
+	ctx := within(t, 20*time.Second)
+	impatient, giveUp := context.WithCancel(ctx)
+	go func() { <-g.entered; giveUp() }()
+	_, err := s.DriverCreateBucket(impatient, createRequest("b"))
+	wantStatus(t, err, codes.Canceled)
 	// The plugin itself has answered, although the driver is still at it.
 	s.log.await(t, "DriverCreateBucket has not ended in time")
-	ctx := within(t, 20*time.Second)
 	_, err = s.DriverCreateBucket(ctx, createRequest("b"))
 	wantStatus(t, err, codes.Aborted)
 	close(g.open)
@@ -122,6 +123,28 @@ func TestServeCancelsTheDriver(t *testing.T) {
 		t.Error(err)
 	}
 	s.log.await(t, "DriverCreateBucket", "code=CANCELLED")
+}
+
+func TestServePassesDeadlinesOn(t *testing.T) {
+	seen := make(chan time.Time, 1)
+	s := serve(t, &store{before: func(ctx context.Context, _ proto.Message) error {
+		deadline, _ := ctx.Deadline()
+		seen <- deadline
+		return nil
+	}})
+	ctx := within(t, 20*time.Second)
+	must(s.DriverCreateBucket(ctx, createRequest("b")))(t)
+	want, _ := ctx.Deadline()
+	if got := <-seen; got.Before(want.Add(-10*time.Second)) || got.After(want.Add(10*time.Second)) {
+		t.Errorf("the driver's deadline is %v, the caller's %v", got, want)
+	}
+	past, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	_, err := serve(t, &store{before: func(ctx context.Context, _ proto.Message) error {
+		<-ctx.Done()
+		return fmt.Errorf("ask the store: %w", ctx.Err())
+	}}).DriverCreateBucket(past, createRequest("b"))
+	wantStatus(t, err, codes.DeadlineExceeded)
 }
 
 func TestServeSurvivesPanics(t *testing.T) {
@@ -160,6 +183,9 @@ func TestServeStopsGracefully(t *testing.T) {
 	for { // the socket goes first
 		if _, err := os.Lstat(s.path); errors.Is(err, os.ErrNotExist) {
 			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal("the socket stays")
 		}
 		runtime.Gosched()
 	}
