@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -64,8 +65,8 @@ func (k *Keeper) RotateAccess(name, access string, grace time.Duration) (generat
 	return generation, err
 }
 
-// WaitRotated waits until the key of that number is published, or the driver
-// has refused it.
+// WaitRotated waits until the key of that number is published and those whose
+// grace is over are dead, or the driver has refused it.
 func (k *Keeper) WaitRotated(ctx context.Context, name, access string, generation int) (claim.Claim, error) {
 	return k.waitFor(ctx, name, func(c *claim.Claim) (bool, error) {
 		a := c.Access(access)
@@ -73,7 +74,8 @@ func (k *Keeper) WaitRotated(ctx context.Context, name, access string, generatio
 		case a == nil:
 			return true, claim.Errorf(claim.CodeNotFound, "access %q of claim %q is gone", access, name)
 		case a.Account.Generation >= generation:
-			return true, nil
+			now := k.cfg.Now()
+			return !slices.ContainsFunc(a.Retiring, func(old claim.Account) bool { return !now.Before(old.RevokeAt) }), nil
 		case a.Next == nil || a.Phase != claim.PhaseReady:
 			return true, claim.Errorf(claim.CodeDriver, "access %q of claim %q keeps its key: %s", access, name, a.Message)
 		}

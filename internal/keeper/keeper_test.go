@@ -584,3 +584,28 @@ func TestSweepTakesOnlyWhatIsOurs(t *testing.T) {
 		t.Errorf("another daemon's spec: %v", err)
 	}
 }
+
+// Without a grace the old key is dead when the rotation is said to be done, and
+// not a moment later: whoever rotates a leaked key relies on it.
+func TestRotationWithoutGraceWaitsForTheRevoke(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k := h.open(t, v.endpoint)
+	c := mustClaim(t, k, claim.Request{Name: "photos"})
+	for range 5 {
+		gen, err := k.RotateAccess("photos", claim.DefaultName, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err = k.WaitRotated(soon(t), "photos", claim.DefaultName, gen); err != nil {
+			t.Fatal(err)
+		}
+		if old := c.Accesses[0].Retiring; len(old) != 0 {
+			t.Errorf("the old key still works: %+v", old)
+		}
+		v.set(func() {
+			if n := len(v.accounts[c.BucketID]); n != 1 {
+				t.Errorf("the driver has %d accounts", n)
+			}
+		})
+	}
+}
