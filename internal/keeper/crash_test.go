@@ -172,14 +172,16 @@ func TestKilledAtEveryPointItConverges(t *testing.T) {
 			t.Parallel()
 			s := scenarios[name]
 			points, _ := crashOnce(t, name, s, "") // the points of a run that is left alone
-			deaths := 0
 			for _, point := range points {
-				if _, killed := crashOnce(t, name, s, point); killed {
-					deaths++
+				// How often a step is begun depends on when the driver is
+				// reached; that it is begun does not.
+				_, killed := crashOnce(t, name, s, point)
+				if !killed && strings.HasSuffix(point, "#1") {
+					t.Errorf("not killed at %s, of %v", point, points)
 				}
 			}
-			if deaths < 8 {
-				t.Errorf("killed %d times only, of %v", deaths, points)
+			if len(points) < 6 {
+				t.Errorf("few points: %v", points)
 			}
 		})
 	}
