@@ -1,0 +1,181 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fairlead/fairlead/internal/claim"
+)
+
+// systemCDI is where podman 4 looks for specs; it can be told of no other place.
+const systemCDI = "/var/run/cdi"
+
+// podman runs containers from a root that holds one program, without an image
+// or a registry, and keeps all that it writes in directories of the test's own.
+type podman struct {
+	h     *host
+	flags []string
+	root  string
+}
+
+func newPodman(h *host) *podman {
+	h.t.Helper()
+	needsRoot(h.t)
+	needs(h.t, "podman", "runc")
+	dir := tempDir(h.t, "")
+	p := &podman{h: h, root: dir + "/root", flags: []string{
+		"podman", "--root=" + dir + "/storage", "--runroot=" + h.run + "/podman", "--tmpdir=" + h.run + "/libpod",
+		"--storage-driver=vfs", "--runtime=runc",
+	}}
+	// cgroupfs and the limits: what works in a virtual machine without systemd
+	// and on one with both cgroup hierarchies.
+	conf := dir + "/containers.conf"
+	write(h.t, conf, `[containers]
+default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+`, 0o600)
+	h.env = append(h.env, "CONTAINERS_CONF="+conf)
+	program, err := s3Program()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, d := range []string{"proc", "sys", "dev", "etc", "run", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(p.root, d), 0o755); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	write(h.t, p.root+"/s3", string(text), 0o755)
+	return p
+}
+
+// run is the command line of a container with these devices.
+func (p *podman) run(devices []string, argv ...string) []string {
+	line := append(p.flags[:len(p.flags):len(p.flags)], "run", "--rm", "-i", "--network=host")
+	for _, d := range devices {
+		line = append(line, "--device=fairlead.dev/bucket="+d)
+	}
+	return append(append(line, "--rootfs", p.root), argv...)
+}
+
+// container is one that runs and answers.
+type container struct {
+	t       testing.TB
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	answers *bufio.Reader
+	stderr  *output
+}
+
+func (p *podman) start(device string) *container {
+	p.h.t.Helper()
+	argv := p.run([]string{device}, "/s3")
+	c := &container{t: p.h.t, cmd: p.h.command(argv...), stderr: &output{}}
+	c.cmd.Stderr = c.stderr
+	stdin, err := c.cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.stdin, c.answers = stdin, bufio.NewReader(stdout)
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = c.stdin.Close(); _ = c.cmd.Wait() })
+	return c
+}
+
+// ask has the program in the container do something.
+func (c *container) ask(line, want string) {
+	c.t.Helper()
+	if _, err := fmt.Fprintln(c.stdin, line); err != nil {
+		c.t.Fatalf("%s: %v\n%s", line, err, c.stderr)
+	}
+	got, err := c.answers.ReadString('\n')
+	if err != nil {
+		c.t.Fatalf("%s: %v\n%s", line, err, c.stderr)
+	}
+	if got = strings.TrimSpace(got); got != want {
+		c.t.Errorf("in the container, %s: %q, want %q", line, got, want)
+	}
+}
+
+func (c *container) end() {
+	c.t.Helper()
+	_ = c.stdin.Close()
+	if err := c.cmd.Wait(); err != nil {
+		c.t.Errorf("podman: %v\n%s", err, c.stderr)
+	}
+}
+
+// TestContainer: an unmodified program in a container uses its bucket through
+// the CDI device and nothing else, sees a rotation without a restart, may do
+// what its access may, and keeps its claim from being released.
+func TestContainer(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	p := newPodman(h)
+	_, err := os.Stat(systemCDI)
+	made := os.IsNotExist(err)
+	h.cdi = systemCDI
+	name := "e2e-" + claim.NewUID()[:8] // others may use the directory too
+	t.Cleanup(func() {
+		for _, f := range files(t, systemCDI) {
+			if strings.HasPrefix(f, "fairlead.dev-bucket_"+name) {
+				t.Errorf("left in %s: %s", systemCDI, f)
+				_ = os.Remove(filepath.Join(systemCDI, f))
+			}
+		}
+		if made {
+			_ = os.Remove(systemCDI) // if it is empty
+		}
+	})
+	h.up()
+	h.ok("claim", "bucket", name)
+	h.ok("access", "add", name+".viewer", "--mode", "ReadOnly")
+	t.Cleanup(func() { h.ok("release", name, "--force", "--if-exists") })
+
+	c := p.start(name)
+	c.ask("put from-container hello", "ok stored")
+	c.ask("get from-container", "ok hello")
+	if text, err := h.key(name).get(t.Context(), "from-container"); text != "hello" {
+		t.Errorf("outside of the container: %q, %v", text, err)
+	}
+
+	// The rotation reaches the running container: its old key is dead, its
+	// files are other ones.
+	old := h.key(name)
+	h.ok("access", "rotate", name)
+	old.dead(t)
+	c.ask("put after-rotation hello", "ok stored")
+
+	// In use is in use, by whichever access.
+	h.refused(5, []string{"in use by process", "in a container", "hint: "}, "release", name)
+	c.ask("list", "ok after-rotation from-container")
+
+	readOnly := p.run([]string{name + ".viewer"}, "/s3")
+	r := h.exec("get from-container\nput x y\nlist\n", readOnly...)
+	if want := "ok hello\nerror AccessDenied\nok after-rotation from-container\n"; r.stdout != want {
+		t.Errorf("read-only: want %q: %s", want, r)
+	}
+
+	c.end()
+	h.ok("release", name)
+	if r := h.exec("", p.run([]string{name}, "/s3", "list")...); r.code == 0 {
+		t.Errorf("a released bucket is given to a container: %s", r)
+	}
+}
