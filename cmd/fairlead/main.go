@@ -2,6 +2,8 @@
 // here; what a verb does is decided elsewhere, by the daemon.
 package main
 
+//go:generate go run . man ../../docs/man
+
 import (
 	"context"
 	"os"

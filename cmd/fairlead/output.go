@@ -3,14 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/fairlead/fairlead/internal/claim"
 )
@@ -97,14 +98,37 @@ func (a *app) value(format string, v any) error {
 	text := b.Bytes()
 	if format == "yaml" {
 		var err error
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return fmt.Errorf("encode: %w", err)
+		if text, err = yamlOf(text); err != nil {
+			return fmt.Errorf("encode as YAML: %w", err)
 		}
 	}
 	if _, err := a.out.Write(text); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
+}
+
+// yamlOf writes JSON, which is YAML, in the style that people know.
+func yamlOf(text []byte) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	blockStyle(&doc)
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := errors.Join(enc.Encode(&doc), enc.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func blockStyle(n *yaml.Node) {
+	n.Style = 0
+	for _, child := range n.Content {
+		blockStyle(child)
+	}
 }
 
 // say tells a person something, on stderr.
