@@ -168,14 +168,11 @@ func gaveUp(ctx context.Context, what string, last error) error {
 	return &statusError{status.FromContextError(cause).Code(), message, cause}
 }
 
-// tooLarge recognises gRPC's own refusal of a large message, here or in the
-// plugin: the same code as the plugin's RESOURCE_EXHAUSTED, but no retry helps.
+// tooLarge recognises gRPC's own refusal of a large answer: the same code as a
+// plugin's RESOURCE_EXHAUSTED, but no retry helps.
 func tooLarge(err error) bool {
-	if status.Code(err) != codes.ResourceExhausted {
-		return false
-	}
-	m := status.Convert(err).Message()
-	return strings.HasPrefix(m, "grpc: received message") || strings.HasPrefix(m, "grpc: trying to send message")
+	return status.Code(err) == codes.ResourceExhausted &&
+		strings.HasPrefix(status.Convert(err).Message(), "grpc: received message")
 }
 
 // garbled recognises gRPC's own report of an answer that is not the message it should be.

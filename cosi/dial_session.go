@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -292,45 +289,4 @@ func (c *Client) attempt(ctx context.Context) (context.Context, context.CancelFu
 		ctx, timeout = context.WithTimeout(ctx, d)
 	}
 	return ctx, func() { timeout(); stop(); cancel() }
-}
-
-// socketID tells one socket file from the next at the same path. The inode
-// number alone does not: file systems use it again at once.
-type socketID struct {
-	dev, ino uint64
-	born     time.Time
-}
-
-func identify(path string) (socketID, bool) {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return socketID{}, false
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok {
-		return socketID{}, false
-	}
-	return socketID{uint64(st.Dev), st.Ino, fi.ModTime()}, true
-}
-
-// replaced reports that another socket is at path now. One that is merely gone
-// may still answer on what is connected.
-func (id socketID) replaced(path string) bool {
-	now, ok := identify(path)
-	return ok && now != id
-}
-
-func explainDial(path string, err error) string {
-	fi, statErr := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return "no socket at " + path + " yet"
-	case statErr == nil && fi.Mode().Type() != os.ModeSocket:
-		return path + " is no socket"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens at " + path
-	case errors.Is(err, os.ErrPermission):
-		return "no permission to connect to " + path
-	}
-	return fmt.Sprintf("connect to %s: %v", path, err)
 }

@@ -98,6 +98,23 @@ func TestWatchSeesTheSocketAppear(t *testing.T) {
 	}
 }
 
+// Without inotify, as where its instances are used up, the timer is the poll.
+func TestWatchPollsWithoutInotify(t *testing.T) {
+	w := &socketWatch{path: scriptedSocket(t)}
+	defer w.close()
+	if changed, err := w.wait(t.Context(), context.Background(), time.Millisecond); changed || err != nil {
+		t.Errorf("got %v %v", changed, err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.wait(over, context.Background(), time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("context ended: %v", err)
+	}
+	if _, err := w.wait(t.Context(), over, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("client closed: %v", err)
+	}
+}
+
 func TestDialSaysWhatItWaitsFor(t *testing.T) {
 	path := scriptedSocket(t)
 	plain := filepath.Join(filepath.Dir(path), "plain.sock")
