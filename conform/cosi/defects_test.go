@@ -48,7 +48,7 @@ var defects = []struct {
 			return nil, status.Error(codes.Unimplemented, "not implemented")
 		}
 	}, `
-		concurrency/many-buckets concurrency/mixed
+		concurrency/many-buckets concurrency/mixed delete/whole-life
 		concurrency/revokes draft/all-calls draft/grant endpoint/all-services restart/keeps retry/revoke
 		revoke/after-delete revoke/again revoke/foreign revoke/granted revoke/large-context
 		revoke/long-account revoke/long-bucket revoke/no-account revoke/no-bucket revoke/others

@@ -18,6 +18,15 @@ var deleteCases = []Case{
 		},
 	},
 	{
+		Name: "delete/whole-life", Req: "COSI-011 COSI-012", Level: Must,
+		Clause: "The lifecycle of a dynamically provisioned bucket, from creation to deletion: CreateBucket, GrantBucketAccess, RevokeBucketAccess, DeleteBucket.",
+		Run: func(t *T) {
+			a := t.access(t.bucket(), t.name())
+			t.wantCode("revoke", t.revoke(a.BucketID, a.AccountID), codes.OK)
+			t.wantCode("delete", t.delete(a.BucketID), codes.OK)
+		},
+	},
+	{
 		Name: "delete/again", Req: "COSI-032", Level: Should,
 		Clause: clauseDeleted,
 		Run: func(t *T) {

@@ -18,7 +18,7 @@ var draftCases = []Case{
 		Run:    draftInfo,
 	},
 	{
-		Name: "draft/all-calls", Req: "DRAFT-004 DRAFT-005", Level: Should,
+		Name: "draft/all-calls", Req: "DRAFT-004 DRAFT-005 DRAFT-006", Level: Should,
 		Clause: "Controller plugins SHOULD implement all RPCs. Unsupported RPCs SHOULD return an appropriate error code that indicates such.",
 		Run:    draftAllCalls,
 	},

@@ -1,10 +1,6 @@
 package cosi
 
-import (
-	"slices"
-
-	"google.golang.org/grpc/codes"
-)
+import "google.golang.org/grpc/codes"
 
 var restartCases = []Case{
 	{
@@ -96,14 +92,12 @@ func restartMidCall(t *T) {
 	if err := t.await(t.ctx); err != nil {
 		t.Fatalf("restart driver: %v", err)
 	}
-	for w := range slices.Values(all) {
-		resp, err := t.create(w.bucket, t.cfg.BucketParameters)
-		t.wantCode("create, repeated after a restart", err, codes.OK)
-		if w.id != "" && err == nil && resp.GetBucketId() != w.id {
-			t.Errorf("bucket_id was %q, after a restart %q", w.id, resp.GetBucketId())
+	for _, w := range all {
+		id, a, err := t.repeat(w.bucket, w.account)
+		t.wantCode("create and grant, repeated after a restart", err, codes.OK)
+		if w.id != "" && err == nil && id != w.id {
+			t.Errorf("bucket_id was %q, after a restart %q", w.id, id)
 		}
-		a, err := t.grant(resp.GetBucketId(), w.account, t.cfg.AccessParameters)
-		t.wantCode("grant, repeated after a restart", err, codes.OK)
 		if w.access.AccountID != "" && err == nil && !a.same(w.access) {
 			t.Errorf("account %q has other credentials after a restart", w.access.AccountID)
 		}
@@ -111,4 +105,22 @@ func restartMidCall(t *T) {
 			t.works("key after a restart", a)
 		}
 	}
+}
+
+// repeat creates and grants, patiently: the driver may be mending what the
+// kill left half done.
+func (t *T) repeat(name, account string) (id string, a Access, err error) {
+	err = t.patiently(func() error {
+		resp, err := t.create(name, t.cfg.BucketParameters)
+		id = resp.GetBucketId()
+		return err
+	})
+	if err != nil {
+		return "", Access{}, err
+	}
+	err = t.patiently(func() (err error) {
+		a, err = t.grant(id, account, t.cfg.AccessParameters)
+		return err
+	})
+	return id, a, err
 }

@@ -50,7 +50,10 @@ func (t *T) note(failed bool, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failed = t.failed || failed
-	t.messages = append(t.messages, fmt.Sprintf(format, args...))
+	// A crowd of callers is often told the same: once is enough.
+	if text := fmt.Sprintf(format, args...); !slices.Contains(t.messages, text) {
+		t.messages = append(t.messages, text)
+	}
 }
 
 // Errorf fails the case and goes on.
