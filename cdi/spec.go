@@ -57,7 +57,7 @@ type DeviceNode struct {
 	Type  string `json:"type,omitempty"`
 	Major int64  `json:"major,omitempty"`
 	Minor int64  `json:"minor,omitempty"`
-	// FileMode is the node's mode; nil means the mode it has on the host.
+	// FileMode is the node's mode; nil leaves it to the runtime.
 	FileMode *uint32 `json:"fileMode,omitempty"`
 	// Permissions is what the container's cgroup may do, of r, w and m
 	// (CDI-069); empty means all.

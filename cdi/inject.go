@@ -1,0 +1,461 @@
+package cdi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// Ref is a device with the spec that it is from. Both are valid, as Parse and
+// Validate have them, and are never changed: any number of injections may share
+// them.
+type Ref struct {
+	Spec   *Spec
+	Device *Device
+}
+
+// String is the device's qualified name.
+func (r Ref) String() string { return QualifiedName(r.Spec.Kind, r.Device.Name) }
+
+// Inject makes the edits of the devices in a container's configuration: for each
+// device in turn those of its spec, once for each spec (CDI-058), and its own,
+// once however often it is asked for. On error c is as it was. What c shares
+// memory with, and the specs, stay as they are too.
+//
+// What the specification leaves open: a variable, mount or device node takes the
+// place of an earlier one of the same name, destination or path. Mounts are
+// sorted so that none hides another that lies below it. Device numbers that a
+// spec does not give are read from the host now. A device node without owner
+// belongs to the container's user. A bind mount without bind among its options
+// gets rbind. Two intelRdt, or two names for one interface, are an error.
+func Inject(c *oci.Spec, devices ...Ref) error {
+	if c == nil {
+		return errors.New("inject devices: there is no container configuration")
+	}
+	in := injection{config: c}
+	in.collect(devices)
+	for i := range in.edits {
+		if err := in.prepare(in.edits[i].edits); err != nil {
+			return fmt.Errorf("inject device %s: %w", in.edits[i].of, err)
+		}
+	}
+	in.apply()
+	return nil
+}
+
+// injection is one call of Inject: first all that can fail, then the changes.
+type injection struct {
+	config *oci.Spec
+	edits  []owned
+	counts struct{ env, nodes, mounts, gids, words int }
+
+	nodes []oci.LinuxDevice
+	rules []oci.LinuxDeviceCgroup
+	nets  map[string]oci.LinuxNetDevice
+	rdt   *oci.LinuxIntelRdt
+
+	words []string // memory for the lists of strings that go into the configuration
+}
+
+// owned are edits with the device that brought them.
+type owned struct {
+	edits *ContainerEdits
+	of    Ref
+}
+
+// collect lists the edits in their order, each once, and counts what they hold.
+func (in *injection) collect(devices []Ref) {
+	in.edits = make([]owned, 0, 2*len(devices))
+	var seen map[any]bool
+	if len(devices) > 8 {
+		seen = make(map[any]bool, 2*len(devices))
+	}
+	for _, d := range devices {
+		for _, e := range [2]*ContainerEdits{&d.Spec.ContainerEdits, &d.Device.ContainerEdits} {
+			if seen == nil {
+				if slices.ContainsFunc(in.edits, func(o owned) bool { return o.edits == e }) {
+					continue
+				}
+			} else if seen[e] {
+				continue
+			} else {
+				seen[e] = true
+			}
+			in.edits = append(in.edits, owned{e, d})
+			in.count(e)
+		}
+	}
+}
+
+func (in *injection) count(e *ContainerEdits) {
+	n := &in.counts
+	n.env += len(e.Env)
+	n.nodes += len(e.DeviceNodes)
+	n.mounts += len(e.Mounts)
+	n.gids += len(e.AdditionalGIDs)
+	for _, m := range e.Mounts {
+		if m != nil {
+			n.words += len(m.Options) + 2
+		}
+	}
+	for _, h := range e.Hooks {
+		if h != nil {
+			n.words += len(h.Args) + len(h.Env)
+		}
+	}
+}
+
+// prepare does for one set of edits what can fail, and changes nothing.
+func (in *injection) prepare(e *ContainerEdits) error {
+	if slices.Contains(e.DeviceNodes, nil) || slices.Contains(e.Mounts, nil) || slices.Contains(e.Hooks, nil) || slices.Contains(e.NetDevices, nil) {
+		return fmt.Errorf("a list of the edits holds nil: %w", ErrInvalid)
+	}
+	for _, n := range e.DeviceNodes {
+		if err := in.prepareNode(n); err != nil {
+			return err
+		}
+	}
+	for _, h := range e.Hooks {
+		if hookList(&oci.Hooks{}, h.HookName) == nil {
+			return fmt.Errorf("%q is no hook of an OCI runtime: %w", h.HookName, ErrInvalid)
+		}
+	}
+	for _, n := range e.NetDevices {
+		if err := in.prepareNet(n); err != nil {
+			return err
+		}
+	}
+	return in.prepareRdt(e.IntelRdt)
+}
+
+// ErrConflict says that devices cannot be injected together, or not into this
+// container.
+var ErrConflict = errors.New("conflicting edits")
+
+// prepareNode makes the device and its cgroup rule.
+func (in *injection) prepareNode(n *DeviceNode) error {
+	d := oci.LinuxDevice{Path: n.Path, Type: n.Type, Major: n.Major, Minor: n.Minor, UID: clone(n.UID), GID: clone(n.GID)}
+	if n.FileMode != nil {
+		mode := fs.FileMode(*n.FileMode)
+		d.FileMode = &mode
+	}
+	if d.Type == "" || d.Major == 0 && d.Type != "p" {
+		host := n.HostPath
+		if host == "" {
+			host = n.Path // CDI-064
+		}
+		if err := fromHost(&d, host); err != nil {
+			return fmt.Errorf("device node %s: %w", n.Path, err)
+		}
+	}
+	if p := in.config.Process; p != nil {
+		if d.UID == nil && p.User.UID > 0 {
+			d.UID = clone(&p.User.UID)
+		}
+		if d.GID == nil && p.User.GID > 0 {
+			d.GID = clone(&p.User.GID)
+		}
+	}
+	if in.nodes == nil {
+		in.nodes = make([]oci.LinuxDevice, 0, in.counts.nodes)
+		in.rules = make([]oci.LinuxDeviceCgroup, 0, in.counts.nodes)
+	}
+	in.nodes = append(in.nodes, d)
+	if d.Type == "p" {
+		return nil
+	}
+	access := n.Permissions
+	if access == "" {
+		access = "rwm"
+	}
+	kind := d.Type
+	if kind == "u" { // cgroups know it as c only
+		kind = "c"
+	}
+	numbers := &[2]int64{d.Major, d.Minor}
+	in.rules = append(in.rules, oci.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &numbers[0], Minor: &numbers[1], Access: access})
+	return nil
+}
+
+// fromHost fills in what a spec leaves out of a device node. Numbers change from
+// one start of the host to the next: they are read each time.
+func fromHost(d *oci.LinuxDevice, host string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(host, &st); err != nil {
+		return fmt.Errorf("look at %s on the host: %w", host, err) // CDI-125
+	}
+	var kind string
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFBLK:
+		kind = "b"
+	case unix.S_IFCHR:
+		kind = "c"
+	case unix.S_IFIFO:
+		kind = "p"
+	default:
+		return fmt.Errorf("%s on the host is no device: %w", host, ErrConflict)
+	}
+	switch {
+	case d.Type == "":
+		d.Type = kind
+	case d.Type != kind && !(d.Type == "u" && kind == "c"):
+		return fmt.Errorf("%s on the host is of type %s, not %s: %w", host, kind, d.Type, ErrConflict)
+	}
+	if d.Major == 0 && kind != "p" {
+		d.Major, d.Minor = int64(unix.Major(uint64(st.Rdev))), int64(unix.Minor(uint64(st.Rdev)))
+	}
+	return nil
+}
+
+// prepareNet moves an interface into the container, where its name must be free.
+func (in *injection) prepareNet(n *NetDevice) error {
+	if in.nets == nil {
+		in.nets = map[string]oci.LinuxNetDevice{}
+		if in.config.Linux != nil {
+			for host, d := range in.config.Linux.NetDevices {
+				in.nets[host] = d
+			}
+		}
+	}
+	for host, d := range in.nets {
+		if name := d.Name; (host == n.HostInterfaceName) != (name == n.Name || name == "" && host == n.Name) {
+			return fmt.Errorf("interface %s as %s: interface %s is %s in the container already: %w", n.HostInterfaceName, n.Name, host, name, ErrConflict)
+		}
+	}
+	in.nets[n.HostInterfaceName] = oci.LinuxNetDevice{Name: n.Name}
+	return nil
+}
+
+// prepareRdt takes the one intelRdt that there may be. Cache and bandwidth
+// monitoring became one switch in OCI 1.3.
+func (in *injection) prepareRdt(r *IntelRdt) error {
+	if r == nil {
+		return nil
+	}
+	want := &oci.LinuxIntelRdt{
+		ClosID: r.ClosID, L3CacheSchema: r.L3CacheSchema, MemBwSchema: r.MemBwSchema, Schemata: slices.Clone(r.Schemata),
+		EnableMonitoring: r.EnableMonitoring || r.EnableCMT || r.EnableMBM,
+	}
+	have := in.rdt
+	if have == nil && in.config.Linux != nil {
+		have = in.config.Linux.IntelRdt
+	}
+	if have != nil && !reflect.DeepEqual(have, want) {
+		return fmt.Errorf("intelRdt differs from that of another device or of the container: %w", ErrConflict)
+	}
+	in.rdt = want
+	return nil
+}
+
+// apply makes the changes; none of them can fail.
+func (in *injection) apply() {
+	if in.counts.env > 0 || in.counts.gids > 0 {
+		in.applyProcess()
+	}
+	if in.counts.mounts > 0 {
+		in.applyMounts()
+	}
+	in.applyHooks()
+	if len(in.nodes) > 0 || in.nets != nil || in.rdt != nil {
+		in.applyLinux()
+	}
+}
+
+func (in *injection) applyProcess() {
+	process := oci.Process{}
+	if in.config.Process != nil {
+		process = *in.config.Process
+	}
+	if in.counts.env > 0 {
+		env := newKeyed(process.Env, in.counts.env, func(kv *string) string {
+			name, _, _ := strings.Cut(*kv, "=")
+			return name
+		})
+		for _, o := range in.edits {
+			for _, kv := range o.edits.Env {
+				env.put(kv)
+			}
+		}
+		process.Env = env.list()
+	}
+	process.User.AdditionalGids = in.groups(process.User.AdditionalGids)
+	in.config.Process = &process
+}
+
+// groups appends the group ids that are not there yet (CDI-095, CDI-096).
+func (in *injection) groups(have []uint32) []uint32 {
+	if in.counts.gids == 0 {
+		return have
+	}
+	groups := append(make([]uint32, 0, len(have)+in.counts.gids), have...)
+	for _, o := range in.edits {
+		for _, gid := range o.edits.AdditionalGIDs {
+			if gid != 0 && !slices.Contains(groups, gid) {
+				groups = append(groups, gid)
+			}
+		}
+	}
+	return groups
+}
+
+func (in *injection) applyMounts() {
+	mounts := newKeyed(in.config.Mounts, in.counts.mounts, func(m *oci.Mount) string { return m.Destination })
+	for _, o := range in.edits {
+		for _, m := range o.edits.Mounts {
+			mounts.put(oci.Mount{Source: m.HostPath, Destination: m.ContainerPath, Type: m.Type, Options: in.options(m)})
+		}
+	}
+	in.config.Mounts = sortMounts(mounts.list())
+}
+
+// options are the mount's own, and what a bind mount cannot do without.
+func (in *injection) options(m *Mount) []string {
+	if len(m.Options) == 0 && isBind(m) {
+		return in.list([]string{"rbind", "rprivate"})
+	}
+	if isBind(m) && !slices.ContainsFunc(m.Options, func(o string) bool { return o == "bind" || o == "rbind" }) {
+		list := in.list(m.Options)
+		in.words = append(in.words, "rbind")
+		return in.words[len(in.words)-len(list)-1 : len(in.words) : len(in.words)]
+	}
+	return in.list(m.Options)
+}
+
+// list copies strings into the injection's own memory: what goes into the
+// configuration may be changed there, and the spec must not change with it.
+func (in *injection) list(from []string) []string {
+	if len(from) == 0 {
+		return nil
+	}
+	if in.words == nil {
+		in.words = make([]string, 0, in.counts.words)
+	}
+	begin := len(in.words)
+	in.words = append(in.words, from...)
+	return in.words[begin:len(in.words):len(in.words)]
+}
+
+// sortMounts puts mounts with fewer elements in their destination first and
+// leaves those with as many in their order.
+func sortMounts(mounts []oci.Mount) []oci.Mount {
+	depth := func(m *oci.Mount) int { return strings.Count(strings.TrimRight(m.Destination, "/"), "/") }
+	sorted := true
+	for i := 1; i < len(mounts) && sorted; i++ {
+		sorted = depth(&mounts[i-1]) <= depth(&mounts[i])
+	}
+	if !sorted {
+		slices.SortStableFunc(mounts, func(a, b oci.Mount) int { return depth(&a) - depth(&b) })
+	}
+	return mounts
+}
+
+func (in *injection) applyHooks() {
+	var hooks *oci.Hooks
+	for _, o := range in.edits {
+		for _, h := range o.edits.Hooks {
+			if hooks == nil {
+				hooks = &oci.Hooks{}
+				if in.config.Hooks != nil {
+					*hooks = clippedHooks(in.config.Hooks)
+				}
+				in.config.Hooks = hooks
+			}
+			list := hookList(hooks, h.HookName)
+			*list = append(*list, oci.Hook{Path: h.Path, Args: in.list(h.Args), Env: in.list(h.Env), Timeout: clone(h.Timeout)})
+		}
+	}
+}
+
+// clippedHooks copies the lists so that appending to one leaves the array of the
+// original alone.
+func clippedHooks(h *oci.Hooks) oci.Hooks {
+	c := *h
+	for _, name := range hookNames {
+		list := hookList(&c, name)
+		*list = slices.Clip(*list)
+	}
+	return c
+}
+
+var hookNames = []string{"prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
+
+// hookList is the list of one kind of hook, nil if there is no such kind
+// (CDI-098).
+func hookList(h *oci.Hooks, name string) *[]oci.Hook {
+	switch name {
+	case "prestart":
+		return &h.Prestart //nolint:staticcheck // deprecated, and in use
+	case "createRuntime":
+		return &h.CreateRuntime
+	case "createContainer":
+		return &h.CreateContainer
+	case "startContainer":
+		return &h.StartContainer
+	case "poststart":
+		return &h.Poststart
+	case "poststop":
+		return &h.Poststop
+	}
+	return nil
+}
+
+func (in *injection) applyLinux() {
+	linux := oci.Linux{}
+	if in.config.Linux != nil {
+		linux = *in.config.Linux
+	}
+	if len(in.nodes) > 0 {
+		devices := newKeyed(linux.Devices, len(in.nodes), func(d *oci.LinuxDevice) string { return d.Path })
+		for _, d := range in.nodes {
+			devices.put(d)
+		}
+		linux.Devices = devices.list()
+	}
+	if len(in.rules) > 0 {
+		resources := oci.LinuxResources{}
+		if linux.Resources != nil {
+			resources = *linux.Resources
+		}
+		resources.Devices = addRules(resources.Devices, in.rules)
+		linux.Resources = &resources
+	}
+	if in.nets != nil {
+		linux.NetDevices = in.nets
+	}
+	if in.rdt != nil {
+		linux.IntelRdt = in.rdt
+	}
+	in.config.Linux = &linux
+}
+
+// addRules appends the rules to have, each once. A rule that stands before a
+// denial does not count: the last one that fits wins.
+func addRules(have, rules []oci.LinuxDeviceCgroup) []oci.LinuxDeviceCgroup {
+	type key struct {
+		kind, access string
+		major, minor int64
+	}
+	all := append(make([]oci.LinuxDeviceCgroup, 0, len(have)+len(rules)), have...)
+	seen := make(map[key]bool, len(rules))
+	for _, r := range rules {
+		if k := (key{r.Type, r.Access, *r.Major, *r.Minor}); !seen[k] {
+			seen[k] = true
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func clone[T any](v *T) *T {
+	if v == nil {
+		return nil
+	}
+	c := *v
+	return &c
+}
