@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -128,35 +127,27 @@ func hasAttribute(path, name string) bool {
 }
 
 // sweepTemporary removes the temporary files that uploads of an earlier process
-// left: all that are older than this one's start. The kernel's file times lag
-// behind the clock by a tick.
-func (s *Store) sweepTemporary(ctx context.Context) {
-	start := s.opened.Add(-20 * time.Millisecond)
-	for _, parent := range []string{s.bucketsDir(), s.versionsDir()} {
-		buckets, err := os.ReadDir(parent)
-		if err != nil {
-			s.log.Error("sweep temporary files", "error", err)
-			return
-		}
-		for _, b := range buckets {
-			if ctx.Err() != nil {
-				return
-			}
-			if s.bucket(b.Name()) != nil { // only below what is ours
-				sweep(filepath.Join(parent, b.Name(), tmpDir), start)
+// left below what is ours. It runs before there can be new ones.
+func (s *Store) sweepTemporary() error {
+	for name := range s.buckets {
+		for _, parent := range []string{s.bucketsDir(), s.versionsDir()} {
+			if err := sweep(filepath.Join(parent, name, tmpDir)); err != nil {
+				return fmt.Errorf("sweep temporary files of bucket %q: %w", name, err)
 			}
 		}
 	}
+	return nil
 }
 
-func sweep(dir string, start time.Time) {
+func sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return // none, which is usual
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	for _, e := range entries {
-		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() && fi.ModTime().Before(start) {
-			os.Remove(filepath.Join(dir, e.Name()))
+		if e.Type().IsRegular() {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
+	return err
 }

@@ -41,7 +41,7 @@ func (g *gateway) UploadPart(ctx context.Context, in *s3.UploadPartInput) (out *
 		return nil, err
 	}
 	part := partPath(*in.Key, *in.UploadId, value(in.PartNumber))
-	c := charge{key: *in.Key, part: part, bytes: value(in.ContentLength)}
+	c := charge{key: *in.Key, part: part, replaces: true, bytes: value(in.ContentLength)}
 	err = g.upload(*in.Bucket, c, func() error {
 		out, err = g.posix.UploadPart(ctx, in)
 		return err
@@ -59,7 +59,7 @@ func (g *gateway) UploadPartCopy(ctx context.Context, in *s3.UploadPartCopyInput
 		return out, err
 	}
 	part := partPath(*in.Key, *in.UploadId, value(in.PartNumber))
-	c := charge{key: *in.Key, part: part, bytes: rangeSize(value(in.CopySourceRange), size)}
+	c := charge{key: *in.Key, part: part, replaces: true, bytes: rangeSize(value(in.CopySourceRange), size)}
 	err = g.upload(*in.Bucket, c, func() error {
 		out, err = g.posix.UploadPartCopy(ctx, in)
 		return err

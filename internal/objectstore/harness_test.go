@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -146,5 +147,22 @@ func wantKind(t testing.TB, what string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, kind) {
 		t.Errorf("%s: got %v, want %v", what, err, kind)
+	}
+}
+
+// eventually watches a condition that the store brings about by itself.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Errorf("still not so: %s", what)
+			return
+		}
 	}
 }

@@ -43,33 +43,38 @@ type server struct {
 // listen starts the S3 endpoint and returns once it accepts connections. A port
 // that is taken is tried again for a while: the process before this one may
 // still be dying.
-func (s *Store) listen(ctx context.Context) (*server, error) {
-	address, err := s.address(ctx)
-	if err != nil {
-		return nil, err
-	}
-	endpoint, err := s.publicEndpoint(address)
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) listen(ctx context.Context) (_ *server, err error) {
 	g, err := s.newGateway()
 	if err != nil {
 		return nil, err
 	}
-	srv := &server{gateway: g, endpoint: endpoint, failed: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			g.Shutdown()
+		}
+	}()
 	deadline := time.Now().Add(patience)
 	for {
+		address, chosen, err := s.address(ctx)
+		if err != nil {
+			return nil, err
+		}
+		srv := &server{gateway: g, failed: make(chan error, 1)}
+		if srv.endpoint, err = s.publicEndpoint(address); err != nil {
+			return nil, err
+		}
 		err = srv.start(s, address)
+		if err == nil && chosen {
+			err = s.keepPort(address)
+		}
 		if err == nil {
 			return srv, nil
 		}
 		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(deadline) {
-			g.Shutdown()
 			return nil, fmt.Errorf("serve S3 on %s: %w", address, err)
 		}
 		select {
 		case <-ctx.Done():
-			g.Shutdown()
 			return nil, ctx.Err()
 		case <-time.After(50 * time.Millisecond):
 		}
@@ -170,18 +175,18 @@ func (srv *server) close() error {
 	return nil
 }
 
-// address is where to listen. For port 0 the first free port found is
-// remembered: credentials that were handed out name it.
-func (s *Store) address(ctx context.Context) (string, error) {
+// address is where to listen. For port 0 it is the port that was kept, or else
+// a free one, chosen now: credentials name it, so it has to stay.
+func (s *Store) address(ctx context.Context) (address string, chosen bool, err error) {
 	host, port, err := net.SplitHostPort(s.cfg.Listen)
 	if err != nil {
-		return "", fail(ErrInvalid, "S3 listen address %q: must be HOST:PORT", s.cfg.Listen)
+		return "", false, fail(ErrInvalid, "S3 listen address %q: must be HOST:PORT", s.cfg.Listen)
 	}
 	if (s.cfg.CertFile == "") != (s.cfg.KeyFile == "") {
-		return "", fail(ErrInvalid, "an S3 certificate and its key are given together or not at all")
+		return "", false, fail(ErrInvalid, "an S3 certificate and its key are given together or not at all")
 	}
 	if port != "0" {
-		return s.cfg.Listen, nil
+		return s.cfg.Listen, false, nil
 	}
 	var kept []byte
 	err = s.db.View(func(tx *kv.Tx) error {
@@ -189,22 +194,29 @@ func (s *Store) address(ctx context.Context) (string, error) {
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("read the S3 port: %w", err)
+		return "", false, fmt.Errorf("read the S3 port: %w", err)
 	}
-	if kept == nil {
-		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			return "", fmt.Errorf("find a free S3 port: %w", err)
-		}
-		kept = strconv.AppendInt(nil, int64(l.Addr().(*net.TCPAddr).Port), 10)
-		l.Close()
-		err = s.db.Update(func(tx *kv.Tx) error { return tx.Bucket(serverTable).Put("port "+host, kept) })
-		if err != nil {
-			return "", fmt.Errorf("keep the S3 port: %w", spaceOr(err))
-		}
+	if kept != nil {
+		return net.JoinHostPort(host, string(kept)), false, nil
 	}
-	return net.JoinHostPort(host, string(kept)), nil
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "", false, fmt.Errorf("find a free S3 port: %w", err)
+	}
+	defer l.Close()
+	return net.JoinHostPort(host, strconv.Itoa(l.Addr().(*net.TCPAddr).Port)), true, nil
+}
+
+func (s *Store) keepPort(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	err = s.db.Update(func(tx *kv.Tx) error {
+		return tx.Bucket(serverTable).Put("port "+host, []byte(port))
+	})
+	return spaceOr(err)
 }
 
 // publicEndpoint is the URL that credentials name.

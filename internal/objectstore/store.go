@@ -64,12 +64,11 @@ func (c Config) withDefaults() Config {
 // concurrent use. A process has one at a time, because the gateway changes the
 // process's working directory.
 type Store struct {
-	cfg    Config
-	root   string
-	log    *slog.Logger
-	opened time.Time
-	db     *kv.DB
-	key    *seal.Key
+	cfg  Config
+	root string
+	log  *slog.Logger
+	db   *kv.DB
+	key  *seal.Key
 
 	names keyedLocks // one change at a time per bucket and per account name
 	keys  keyedLocks // see usage
@@ -106,12 +105,14 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := s.converge(); err != nil {
 		return nil, err
 	}
+	if err := s.sweepTemporary(); err != nil {
+		return nil, err
+	}
 	if s.server, err = s.listen(ctx); err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.background.Go(func() { s.sweepTemporary(background) })
 	s.background.Go(func() { s.emptyTrash(background) })
 	s.background.Go(func() { s.countUsage(background) })
 	return s, nil
@@ -125,7 +126,7 @@ func load(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
 	s := &Store{
-		cfg: cfg, root: root, log: cfg.Log, opened: time.Now(),
+		cfg: cfg, root: root, log: cfg.Log,
 		buckets:  map[string]*bucket{},
 		accounts: map[string]*accountRecord{},
 		byName:   map[string]*accountRecord{},

@@ -67,8 +67,8 @@ type charge struct {
 	key string
 	// bytes is an upper bound of what will be added.
 	bytes int64
-	// replaces says that the object's own bytes go when it succeeds; with
-	// versions they stay.
+	// replaces says that the bytes of the object, or of the part, go when it
+	// succeeds; with versions an object's stay.
 	replaces bool
 	// part is the path of the one part that is written, below the bucket's
 	// directory; parts of one upload are written side by side.
@@ -92,7 +92,11 @@ func (s *Store) charge(b *bucket, c charge) (done func(), err error) {
 	}
 	need := c.bytes
 	if c.replaces {
-		if old, err := weight(filepath.Join(s.bucketDir(b.Name), c.key)); err == nil {
+		target := c.key
+		if c.part != "" {
+			target = c.part
+		}
+		if old, err := weight(filepath.Join(s.bucketDir(b.Name), target)); err == nil {
 			need = max(0, need-old)
 		}
 	}
