@@ -182,12 +182,15 @@ func (k *Keeper) unpublish(name, access string) error {
 func (k *Keeper) verify(e *entry, rec *ledger.Record, access string) error {
 	a := rec.Claim.Access(access)
 	grant, err := k.askGrant(rec, a, a.Account.Name)
-	if err != nil {
+	if err != nil && (!cosi.Terminal(err) || status.Code(err) == codes.NotFound) {
 		return err
 	}
 	s := e.seen[access]
 	s.verified = true
 	e.seen[access] = s
+	if err != nil {
+		return k.unanswered(e, access, err)
+	}
 	if grant.AccountID != a.Account.ID {
 		return k.strayAccount(e, rec, access, grant.AccountID)
 	}
@@ -202,6 +205,18 @@ func (k *Keeper) verify(e *entry, rec *ledger.Record, access string) error {
 		setSealed(rec, a.Account.Name, sealed)
 		delete(rec.Published, access)
 		return []claim.Event{k.event("Changed", "driver %s gave access %s other credentials than before", rec.Claim.Driver, access)}, nil
+	})
+}
+
+// unanswered is a driver that will not say again what it said when the account
+// was made. ALREADY_EXISTS at least says that the account is there (COSI-078);
+// of anything else a person should know, but the key goes on being used.
+func (k *Keeper) unanswered(e *entry, access string, err error) error {
+	if status.Code(err) == codes.AlreadyExists {
+		return nil
+	}
+	return k.result(e, "verify", func(rec *ledger.Record) ([]claim.Event, error) {
+		return []claim.Event{k.warning("Unverified", "the driver was asked for access %s again and refused: %s", access, status.Convert(err).Message())}, nil
 	})
 }
 

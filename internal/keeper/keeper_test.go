@@ -609,3 +609,51 @@ func TestRotationWithoutGraceWaitsForTheRevoke(t *testing.T) {
 		})
 	}
 }
+
+// A driver may refuse to repeat itself (COSI-078); the access that works goes
+// on working.
+//
+// Req: COSI-078, COSI-094
+func TestADriverThatWillNotRepeatItself(t *testing.T) {
+	for _, code := range []codes.Code{codes.AlreadyExists, codes.PermissionDenied} {
+		v, h := serveVendor(t), newHost(t)
+		k, closeAll := h.start(t, v.endpoint)
+		mustClaim(t, k, claim.Request{Name: "photos"})
+		closeAll()
+		v.set(func() { v.fail = func(string) error { return status.Error(code, "said that already") } })
+		k, closeAll = h.start(t, v.endpoint)
+		settled(t, k, "photos")
+		c, err := k.Get("photos")
+		if err != nil || c.Access(claim.DefaultName).Phase != claim.PhaseReady {
+			t.Errorf("%s: %v %+v", code, err, c)
+		}
+		events, err := k.Events("photos")
+		if err != nil || strings.Contains(fmt.Sprint(events), "said that already") != (code == codes.PermissionDenied) {
+			t.Errorf("%s: %v %v", code, err, events)
+		}
+		closeAll()
+	}
+}
+
+// An account that a driver makes a second time is not left behind.
+//
+// Req: COSI-090
+func TestAStrayAccountIsRevoked(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k, closeAll := h.start(t, v.endpoint)
+	c := mustClaim(t, k, claim.Request{Name: "photos"})
+	closeAll()
+	v.set(func() { v.stray = true })
+	k, closeAll = h.start(t, v.endpoint)
+	defer closeAll()
+	settled(t, k, "photos")
+	v.set(func() {
+		if len(v.accounts[c.BucketID]) != 1 || v.accounts[c.BucketID][c.Accesses[0].Account.ID].key != "secret-key-1" {
+			t.Errorf("the driver has %v", v.accounts)
+		}
+	})
+	events, err := k.Events("photos")
+	if err != nil || !strings.Contains(fmt.Sprint(events), "COSI-090") {
+		t.Errorf("%v %v", events, err)
+	}
+}

@@ -319,6 +319,9 @@ func (k *Keeper) failed(e *entry, s step, err error) time.Duration {
 	if k.ctx.Err() != nil || errors.Is(err, errGone) {
 		return mostRetry // closing, or gone: nothing will come of it
 	}
+	if errors.Is(err, errNotReady) && s.name == "verify" {
+		return mostRetry // published and in use; the driver wakes it once it is there
+	}
 	message := s.name + ": " + status.Convert(err).Message()
 	if _, is := status.FromError(err); !is {
 		message = s.name + ": " + err.Error()

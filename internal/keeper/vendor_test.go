@@ -35,6 +35,7 @@ type vendor struct {
 	calls    map[string]int
 	forced   bool                    // the last delete was forced
 	full     bool                    // buckets are not empty
+	stray    bool                    // a repeated grant makes a second account
 	fail     func(call string) error // asked before each call
 	region   string                  // part of the credentials
 }
@@ -98,6 +99,9 @@ func (v *vendor) DriverGrantBucketAccess(_ context.Context, r *cosipb.DriverGran
 		v.accounts[r.GetBucketId()] = accounts
 	}
 	id := "acc-" + r.GetName()
+	if v.stray {
+		id += "-again"
+	}
 	a, ok := accounts[id]
 	if !ok {
 		v.keys++
