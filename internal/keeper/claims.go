@@ -235,7 +235,9 @@ func (k *Keeper) List() []claim.Claim {
 // Count is the number of claims by phase.
 func (k *Keeper) Count() map[string]int {
 	n := map[string]int{}
-	for _, e := range k.entries() {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, e := range k.claims {
 		if rec := e.rec.Load(); rec != nil {
 			n[string(rec.Claim.Phase)]++
 		}
@@ -243,19 +245,11 @@ func (k *Keeper) Count() map[string]int {
 	return n
 }
 
-// Settled reports whether every claim that the ledger calls ready has been
-// found, or made, true since this process started.
-func (k *Keeper) Settled() bool {
-	for _, e := range k.entries() {
-		e.mu.Lock()
-		busy := e.running
-		e.mu.Unlock()
-		if rec := e.rec.Load(); rec != nil && (busy || rec.Claim.Phase == claim.PhasePending) {
-			return false
-		}
-	}
-	return true
-}
+// Settled reports whether every claim that was in the ledger at the start has
+// been looked at since: its files and its driver's answer are as they should be,
+// or its message says why not. Claims of a driver that somebody else has to
+// bring up do not wait for it.
+func (k *Keeper) Settled() bool { return k.unlooked.Load() == 0 }
 
 // shown is the claim as the API shows it, with the leases that are live.
 func shown(rec *ledger.Record) claim.Claim {

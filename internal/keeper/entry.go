@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,9 @@ type entry struct {
 	// seen is what this process has found to be true, by access name. Only
 	// the reconciling goroutine, of which there is one at a time, touches it.
 	seen map[string]seen
+	// looked says that this process has looked at the claim once to its end;
+	// one that was stated to this process needs no such look. As seen.
+	looked bool
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
@@ -42,7 +46,7 @@ type seen struct {
 }
 
 func newEntry(rec *ledger.Record) *entry {
-	e := &entry{name: rec.Claim.Name, seen: map[string]seen{}, changed: make(chan struct{})}
+	e := &entry{name: rec.Claim.Name, seen: map[string]seen{}, looked: true, changed: make(chan struct{})}
 	e.rec.Store(rec)
 	return e
 }
@@ -123,24 +127,51 @@ func (k *Keeper) settle(e *entry) {
 	for k.ctx.Err() == nil {
 		rec := e.rec.Load()
 		if rec == nil {
+			k.lookedAt(e)
 			return
 		}
 		s, due := next(rec, e.seen, k.cfg.Now())
 		if s.do == nil {
 			e.fails = 0
+			k.lookedAt(e)
 			if !due.IsZero() {
 				k.kickIn(e, max(0, due.Sub(k.cfg.Now())))
 			}
 			return
 		}
 		at(s.name + ":begin")
-		if err := s.do(k, e, rec, s.access); err != nil {
+		err := s.do(k, e, rec, s.access)
+		switch {
+		case err == nil:
+			e.fails = 0
+		case errors.Is(err, errNotReady):
+			k.asleep(e, rec, s, err)
+			return
+		default:
 			if pause := k.failed(e, s, err); pause > 0 {
+				k.lookedAt(e)
 				k.kickIn(e, pause)
 				return
 			}
-			continue
 		}
-		e.fails = 0
+	}
+}
+
+// asleep leaves a claim alone until its driver is ready, which wakes it. A
+// claim that is true as far as anyone can tell is not bothered with a message.
+func (k *Keeper) asleep(e *entry, rec *ledger.Record, s step, err error) {
+	if s.name != "verify" {
+		k.note(e, s, s.name+": "+err.Error())
+	}
+	if d, err := k.drivers.get(rec.Claim.Driver); err == nil && !d.rec.BuiltIn {
+		k.lookedAt(e)
+	}
+}
+
+// lookedAt counts the claims of the ledger that were looked at once.
+func (k *Keeper) lookedAt(e *entry) {
+	if !e.looked {
+		e.looked = true
+		k.unlooked.Add(-1)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlead/fairlead/internal/claim"
@@ -49,6 +50,9 @@ type Keeper struct {
 	work    sync.WaitGroup
 	drivers *drivers
 	classes *classes
+
+	// unlooked is how many claims of the ledger have not been looked at yet.
+	unlooked atomic.Int64
 
 	mu     sync.RWMutex
 	claims map[string]*entry
@@ -84,8 +88,11 @@ func (k *Keeper) load() (err error) {
 	}
 	records, err := k.cfg.Ledger.Claims()
 	for _, rec := range records {
-		k.claims[rec.Claim.Name] = newEntry(rec)
+		e := newEntry(rec)
+		e.looked = false
+		k.claims[rec.Claim.Name] = e
 	}
+	k.unlooked.Store(int64(len(records)))
 	return err
 }
 

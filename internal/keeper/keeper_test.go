@@ -21,7 +21,7 @@ import (
 	"github.com/fairlead/fairlead/internal/mount"
 )
 
-// Req: COSI-012, COSI-033, COSI-034, COSI-118, COSI-133
+// Req: COSI-012, COSI-033, COSI-034, COSI-052, COSI-118, COSI-133
 func TestClaimBecomesABucketWithAKey(t *testing.T) {
 	v, h := serveVendor(t), newHost(t)
 	k := h.open(t, v.endpoint)
@@ -211,7 +211,6 @@ func TestExpiredAccessIsRevokedAndGone(t *testing.T) {
 	}
 }
 
-// Req: COSI-074, COSI-059, COSI-102
 func TestReleaseKeepsDataUnlessSaid(t *testing.T) {
 	v, h := serveVendor(t), newHost(t)
 	k := h.open(t, v.endpoint)
@@ -302,7 +301,7 @@ func TestExistingBucketIsNeitherMadeNorDeleted(t *testing.T) {
 	})
 }
 
-// Req: COSI-097, COSI-099, COSI-120, COSI-123, COSI-125, COSI-127, COSI-113
+// Req: COSI-097, COSI-099, COSI-102, COSI-120, COSI-123, COSI-125, COSI-127, COSI-113
 func TestWhatADriverRefusesIsNotRepeated(t *testing.T) {
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.AlreadyExists, codes.OutOfRange, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented} {
 		v, h := serveVendor(t), newHost(t)

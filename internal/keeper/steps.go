@@ -98,10 +98,31 @@ func (k *Keeper) askGrant(rec *ledger.Record, a *claim.Access, account string) (
 		req.Authentication = cosipb.AuthenticationType_IAM
 	}
 	err = k.drivers.call(k.ctx, rec.Claim.Driver, func(ctx context.Context, client *cosi.Client) (err error) {
+		req.Parameters = withPlace(client, &rec.Claim, req.Parameters)
 		grant, err = client.GrantAccess(ctx, req)
 		return err
 	})
 	return grant, err
+}
+
+// withPlace adds to a call's context where the bucket is, for a driver of the
+// draft: there a bucket's identity is its name, region and zone (DRAFT-020), and
+// every call must say all three.
+func withPlace(client *cosi.Client, c *claim.Claim, context map[string]string) map[string]string {
+	if client.Protocol() != cosi.ProtocolDraft {
+		return context
+	}
+	place := map[string]string{}
+	for _, key := range []string{"region", "zone"} {
+		if v := c.Parameters[key]; v != "" {
+			place[key] = v
+		}
+	}
+	if len(place) == 0 {
+		return context
+	}
+	maps.Copy(place, context)
+	return place
 }
 
 // grantParameters are what the driver is told of an access. A default is left
@@ -258,7 +279,7 @@ func (k *Keeper) revokeAccount(rec *ledger.Record, a *claim.Access, account clai
 		account.ID = grant.AccountID
 	}
 	err := k.drivers.call(k.ctx, c.Driver, func(ctx context.Context, client *cosi.Client) error {
-		return client.RevokeAccess(ctx, c.BucketID, account.ID, nil)
+		return client.RevokeAccess(ctx, c.BucketID, account.ID, withPlace(client, c, nil))
 	})
 	if status.Code(err) == codes.NotFound {
 		return nil // a driver should answer OK; gone is gone
@@ -283,9 +304,9 @@ func (k *Keeper) deprovision(e *entry, rec *ledger.Record, _ string) error {
 			}
 			id = bucket.ID
 		}
-		err := client.DeleteBucket(ctx, id, nil)
+		err := client.DeleteBucket(ctx, id, withPlace(client, c, nil))
 		if status.Code(err) == codes.FailedPrecondition && c.ForceDelete {
-			err = client.DeleteBucket(ctx, id, map[string]string{"force": "true"})
+			err = client.DeleteBucket(ctx, id, withPlace(client, c, map[string]string{"force": "true"}))
 		}
 		if status.Code(err) == codes.NotFound {
 			return nil
