@@ -1,15 +1,14 @@
 package cdi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
 )
 
 // Ref is a device with the spec that it is from. Both are valid, as Parse and
@@ -60,7 +59,9 @@ type injection struct {
 	nets  map[string]oci.LinuxNetDevice
 	rdt   *oci.LinuxIntelRdt
 
-	words []string // memory for the lists of strings that go into the configuration
+	hosts   map[string]hostNode // the nodes looked at
+	numbers []int64             // memory for the rules' device numbers
+	words   []string            // memory for the lists of strings that go into the configuration
 }
 
 // owned are edits with the device that brought them.
@@ -138,81 +139,6 @@ func (in *injection) prepare(e *ContainerEdits) error {
 // container.
 var ErrConflict = errors.New("conflicting edits")
 
-// prepareNode makes the device and its cgroup rule.
-func (in *injection) prepareNode(n *DeviceNode) error {
-	d := oci.LinuxDevice{Path: n.Path, Type: n.Type, Major: n.Major, Minor: n.Minor, UID: clone(n.UID), GID: clone(n.GID)}
-	if n.FileMode != nil {
-		mode := fs.FileMode(*n.FileMode)
-		d.FileMode = &mode
-	}
-	if d.Type == "" || d.Major == 0 && d.Type != "p" {
-		host := n.HostPath
-		if host == "" {
-			host = n.Path // CDI-064
-		}
-		if err := fromHost(&d, host); err != nil {
-			return fmt.Errorf("device node %s: %w", n.Path, err)
-		}
-	}
-	if p := in.config.Process; p != nil {
-		if d.UID == nil && p.User.UID > 0 {
-			d.UID = clone(&p.User.UID)
-		}
-		if d.GID == nil && p.User.GID > 0 {
-			d.GID = clone(&p.User.GID)
-		}
-	}
-	if in.nodes == nil {
-		in.nodes = make([]oci.LinuxDevice, 0, in.counts.nodes)
-		in.rules = make([]oci.LinuxDeviceCgroup, 0, in.counts.nodes)
-	}
-	in.nodes = append(in.nodes, d)
-	if d.Type == "p" {
-		return nil
-	}
-	access := n.Permissions
-	if access == "" {
-		access = "rwm"
-	}
-	kind := d.Type
-	if kind == "u" { // cgroups know it as c only
-		kind = "c"
-	}
-	numbers := &[2]int64{d.Major, d.Minor}
-	in.rules = append(in.rules, oci.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &numbers[0], Minor: &numbers[1], Access: access})
-	return nil
-}
-
-// fromHost fills in what a spec leaves out of a device node. Numbers change from
-// one start of the host to the next: they are read each time.
-func fromHost(d *oci.LinuxDevice, host string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(host, &st); err != nil {
-		return fmt.Errorf("look at %s on the host: %w", host, err) // CDI-125
-	}
-	var kind string
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFBLK:
-		kind = "b"
-	case unix.S_IFCHR:
-		kind = "c"
-	case unix.S_IFIFO:
-		kind = "p"
-	default:
-		return fmt.Errorf("%s on the host is no device: %w", host, ErrConflict)
-	}
-	switch {
-	case d.Type == "":
-		d.Type = kind
-	case d.Type != kind && !(d.Type == "u" && kind == "c"):
-		return fmt.Errorf("%s on the host is of type %s, not %s: %w", host, kind, d.Type, ErrConflict)
-	}
-	if d.Major == 0 && kind != "p" {
-		d.Major, d.Minor = int64(unix.Major(uint64(st.Rdev))), int64(unix.Minor(uint64(st.Rdev)))
-	}
-	return nil
-}
-
 // prepareNet moves an interface into the container, where its name must be free.
 func (in *injection) prepareNet(n *NetDevice) error {
 	if in.nets == nil {
@@ -225,7 +151,7 @@ func (in *injection) prepareNet(n *NetDevice) error {
 	}
 	for host, d := range in.nets {
 		if name := d.Name; (host == n.HostInterfaceName) != (name == n.Name || name == "" && host == n.Name) {
-			return fmt.Errorf("interface %s as %s: interface %s is %s in the container already: %w", n.HostInterfaceName, n.Name, host, name, ErrConflict)
+			return fmt.Errorf("interface %s as %s: interface %s is %s in the container already: %w", n.HostInterfaceName, n.Name, host, cmp.Or(name, host), ErrConflict)
 		}
 	}
 	in.nets[n.HostInterfaceName] = oci.LinuxNetDevice{Name: n.Name}
@@ -403,59 +329,4 @@ func hookList(h *oci.Hooks, name string) *[]oci.Hook {
 		return &h.Poststop
 	}
 	return nil
-}
-
-func (in *injection) applyLinux() {
-	linux := oci.Linux{}
-	if in.config.Linux != nil {
-		linux = *in.config.Linux
-	}
-	if len(in.nodes) > 0 {
-		devices := newKeyed(linux.Devices, len(in.nodes), func(d *oci.LinuxDevice) string { return d.Path })
-		for _, d := range in.nodes {
-			devices.put(d)
-		}
-		linux.Devices = devices.list()
-	}
-	if len(in.rules) > 0 {
-		resources := oci.LinuxResources{}
-		if linux.Resources != nil {
-			resources = *linux.Resources
-		}
-		resources.Devices = addRules(resources.Devices, in.rules)
-		linux.Resources = &resources
-	}
-	if in.nets != nil {
-		linux.NetDevices = in.nets
-	}
-	if in.rdt != nil {
-		linux.IntelRdt = in.rdt
-	}
-	in.config.Linux = &linux
-}
-
-// addRules appends the rules to have, each once. A rule that stands before a
-// denial does not count: the last one that fits wins.
-func addRules(have, rules []oci.LinuxDeviceCgroup) []oci.LinuxDeviceCgroup {
-	type key struct {
-		kind, access string
-		major, minor int64
-	}
-	all := append(make([]oci.LinuxDeviceCgroup, 0, len(have)+len(rules)), have...)
-	seen := make(map[key]bool, len(rules))
-	for _, r := range rules {
-		if k := (key{r.Type, r.Access, *r.Major, *r.Minor}); !seen[k] {
-			seen[k] = true
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-func clone[T any](v *T) *T {
-	if v == nil {
-		return nil
-	}
-	c := *v
-	return &c
 }

@@ -8,7 +8,7 @@ type keyed[T any] struct {
 	// at finds the last item of each key; nil while the list is short enough to
 	// be searched.
 	at   map[string]int
-	dead map[int]bool
+	dead []bool // by index; nil while none is
 }
 
 // searched is the length up to which looking at all beats a map.
@@ -30,7 +30,7 @@ func (k *keyed[T]) put(v T) {
 	name := k.key(&v)
 	if i := k.find(name); i >= 0 {
 		if k.dead == nil {
-			k.dead = map[int]bool{}
+			k.dead = make([]bool, cap(k.items))
 		}
 		k.dead[i] = true
 	}

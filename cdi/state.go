@@ -44,11 +44,15 @@ func writeState(path string, s *Snapshot) error {
 			b = f.appendTo(b)
 		}
 	}
-	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return saveState(path, b)
+	return saveState(path, sealState(b))
+}
+
+// sealState appends the checksum.
+func sealState(b []byte) []byte {
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
 func (f *file) appendTo(b []byte) []byte {

@@ -1,0 +1,252 @@
+package cdi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Changes often come in groups: a snapshot is made when nothing more has come
+// for settle, or at last after patience.
+const (
+	settle   = 2 * time.Millisecond
+	patience = 8 * time.Millisecond
+	// pollEvery is how often the directories are looked at where the kernel
+	// cannot tell of changes.
+	pollEvery = time.Second
+)
+
+// Watch keeps the index up to date until ctx ends, and returns nil then. It
+// follows directories that appear later, links on the way to a directory or file
+// (such as a ConfigMap's ..data) and what they lead to. Without inotify it looks
+// at the directories every second.
+func (x *Index) Watch(ctx context.Context) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return x.poll(ctx)
+	}
+	defer w.Close()
+	watching := watcher{index: x, fsn: w}
+	watching.follow()
+	x.Refresh()
+	for {
+		watching.follow()
+		if err := watching.wait(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		watching.apply()
+	}
+}
+
+func (x *Index) poll(ctx context.Context) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		x.Refresh()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// watcher turns the kernel's events into changes of the index.
+type watcher struct {
+	index *Index
+	fsn   *fsnotify.Watcher
+	// names are those that matter in each watched directory; nil is for a spec
+	// directory, where all that could be a spec's does.
+	names map[string]map[string]bool
+	// real is the number of the spec directory that a watched one is.
+	real map[string]int
+
+	all   bool // everything is to be looked at
+	files map[int]map[string]bool
+}
+
+// follow brings the watches up to date with the links and directories there are.
+// It repeats until it finds nothing new: what appeared before its directory was
+// watched gave no event.
+func (w *watcher) follow() {
+	for range 10 {
+		names, real := w.wanted()
+		added := false
+		for dir := range names {
+			if _, known := w.names[dir]; !known && w.fsn.Add(dir) == nil {
+				added = true
+			}
+		}
+		for dir := range w.names {
+			if _, needed := names[dir]; !needed {
+				_ = w.fsn.Remove(dir) // it may be gone, and its watch with it
+			}
+		}
+		// A directory that could not be watched is not known: it is tried again.
+		watched := map[string]bool{}
+		for _, dir := range w.fsn.WatchList() {
+			watched[dir] = true
+		}
+		maps.DeleteFunc(names, func(dir string, _ map[string]bool) bool { return !watched[dir] })
+		w.names, w.real = names, real
+		if !added {
+			return
+		}
+		w.all = true
+	}
+}
+
+// wanted lists the directories to watch: the spec directories, and wherever a
+// name stands on the way to one of them or to a file that one links to.
+func (w *watcher) wanted() (names map[string]map[string]bool, real map[string]int) {
+	names, real = map[string]map[string]bool{}, map[string]int{}
+	on := func(path string) string {
+		steps, end := chain(path)
+		for _, s := range steps {
+			if names[s.dir] == nil {
+				names[s.dir] = map[string]bool{}
+			}
+			names[s.dir][s.name] = true
+		}
+		return end
+	}
+	snapshot := w.index.current.Load()
+	for i, d := range w.index.dirs {
+		end := on(d.path)
+		if fi, err := os.Stat(end); err == nil && fi.IsDir() {
+			real[end] = i
+			if names[end] == nil {
+				names[end] = map[string]bool{}
+			}
+		}
+		if snapshot == nil {
+			continue
+		}
+		for name, f := range snapshot.dirs[i].files {
+			if f.link {
+				on(filepath.Join(d.path, name))
+			}
+		}
+	}
+	return names, real
+}
+
+// nameIn is a name in a directory that was free of links.
+type nameIn struct{ dir, name string }
+
+// chain is every name that is looked up on the way along path, links followed,
+// and the path without links that it leads to. It ends at what does not exist.
+func chain(path string) (steps []nameIn, end string) {
+	at := "/"
+	rest := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		steps = append(steps, nameIn{at, name})
+		next := filepath.Join(at, name)
+		target, err := os.Readlink(next)
+		if err != nil { // no link, or nothing
+			if _, err := os.Lstat(next); err != nil {
+				return steps, filepath.Join(append([]string{next}, rest...)...)
+			}
+			at = next
+			continue
+		}
+		if links++; links > 40 { // as the kernel has it
+			return steps, next
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return steps, at
+}
+
+// wait collects events until they have settled.
+func (w *watcher) wait(ctx context.Context) error {
+	if w.all {
+		return nil
+	}
+	var quiet, late <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-w.fsn.Events:
+			if !ok {
+				return fmt.Errorf("watch spec directories: %w", fsnotify.ErrClosed)
+			}
+			if !w.note(e) {
+				continue
+			}
+			quiet = time.After(settle)
+			if late == nil {
+				late = time.After(patience)
+			}
+		case err := <-w.fsn.Errors:
+			// Events were lost, or worse: look at everything.
+			if errors.Is(err, fsnotify.ErrClosed) {
+				return fmt.Errorf("watch spec directories: %w", err)
+			}
+			w.all = true
+			return nil
+		case <-quiet:
+			return nil
+		case <-late:
+			return nil
+		}
+	}
+}
+
+// note takes up one event and reports whether it matters.
+func (w *watcher) note(e fsnotify.Event) bool {
+	dir, name := filepath.Split(e.Name)
+	dir = filepath.Clean(dir)
+	if _, own := w.names[e.Name]; own && e.Has(fsnotify.Remove|fsnotify.Rename) {
+		w.all = true // a watched directory itself is gone, or elsewhere
+		return true
+	}
+	if w.names[dir][name] {
+		w.all = true
+		return true
+	}
+	i, spec := w.real[dir]
+	if !spec || !isSpecName(name) {
+		return false
+	}
+	if w.files == nil {
+		w.files = map[int]map[string]bool{}
+	}
+	if w.files[i] == nil {
+		w.files[i] = map[string]bool{}
+	}
+	w.files[i][name] = true
+	return true
+}
+
+// apply makes the next snapshot of what was collected.
+func (w *watcher) apply() {
+	all, files := w.all, w.files
+	w.all, w.files = false, nil
+	switch {
+	case all:
+		w.index.Refresh()
+	case files != nil:
+		w.index.refreshFiles(files)
+	}
+}
