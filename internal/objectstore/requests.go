@@ -12,8 +12,12 @@ import (
 // guard turns away, before the gateway sees them, requests that it would
 // misread: encryption that it would silently leave out, and keys and ids that
 // are not one plain name in the bucket.
-func guard(ctx fiber.Ctx) error {
-	err := requestError(ctx)
+func (srv *server) guard(ctx fiber.Ctx) error {
+	var err s3err.S3Error = s3err.GetAPIError(s3err.ErrSlowDown) // closing; come back
+	if srv.requests.enter() {
+		defer srv.requests.leave()
+		err = requestError(ctx)
+	}
 	if err == nil {
 		return ctx.Next()
 	}

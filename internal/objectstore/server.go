@@ -29,11 +29,13 @@ const (
 	maxParts       = 10_000
 	copyBuffer     = 256 << 10 // per upload in flight
 	maxCopySize    = 5 << 30   // S3's own limit for copying in one request
+	lingerTime     = time.Second
 )
 
 // server is the listening S3 endpoint.
 type server struct {
 	api      *s3api.S3ApiServer
+	requests gate // those under way
 	gateway  *gateway
 	endpoint string
 	failed   chan error
@@ -125,7 +127,7 @@ func (srv *server) start(s *Store, address string) error {
 		s3api.WithDisableACL(),
 		s3api.WithConcurrencyLimiter(maxConnections, maxRequests),
 		s3api.WithMpMaxParts(maxParts),
-		s3api.WithMiddleware("/", guard),
+		s3api.WithMiddleware("/", srv.guard),
 		s3api.WithOnListen(func() { once.Do(func() { close(ready) }) }),
 	}
 	root := middlewares.RootUserConfig{Access: srv.gateway.owner, Secret: rand.Text() + rand.Text()}
@@ -165,12 +167,34 @@ func (srv *server) start(s *Store, address string) error {
 // newLike makes a zero value of a type that has no name outside its module.
 func newLike[T any](*T) *T { return new(T) }
 
+// close stops serving: requests under way are finished, for up to drainTime,
+// and new ones turned away. Connections that never carried a request would keep
+// the server for ten seconds; they get lingerTime.
 func (srv *server) close() error {
-	err := srv.api.ShutDown()
-	<-srv.done
-	srv.gateway.Shutdown()
-	if err != nil {
-		return fmt.Errorf("stop the S3 endpoint: %w", err)
+	drained := srv.requests.close()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			// The server says that it is ready a moment before it can be
+			// stopped, and takes no notice of being told in that moment.
+			srv.api.ShutDown()
+			select {
+			case <-srv.done:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	defer srv.gateway.Shutdown()
+	select {
+	case <-drained:
+	case <-time.After(drainTime):
+		return errors.New("stop the S3 endpoint: requests are still under way")
+	}
+	select {
+	case <-stopped:
+	case <-time.After(lingerTime):
 	}
 	return nil
 }
