@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ const (
 
 // publish makes the files and the CDI spec of an access be as they should be.
 // After a start it finds them so, most of the time, and writes nothing.
-func (k *Keeper) publish(e *entry, rec *ledger.Record, access string) error {
+func (k *Keeper) publish(_ context.Context, e *entry, rec *ledger.Record, access string) error {
 	a := rec.Claim.Access(access)
 	digest := rec.Published[access]
 	if digest == "" || k.published(rec.Claim.Name, access) != digest {
@@ -179,9 +180,9 @@ func (k *Keeper) unpublish(name, access string) error {
 
 // verify asks the driver whether it still knows the account, by granting it
 // again: the answer must be the one we have.
-func (k *Keeper) verify(e *entry, rec *ledger.Record, access string) error {
+func (k *Keeper) verify(ctx context.Context, e *entry, rec *ledger.Record, access string) error {
 	a := rec.Claim.Access(access)
-	grant, err := k.askGrant(rec, a, a.Account.Name)
+	grant, err := k.askGrant(ctx, rec, a, a.Account.Name)
 	if err != nil && (!cosi.Terminal(err) || status.Code(err) == codes.NotFound) {
 		return err
 	}
@@ -192,7 +193,7 @@ func (k *Keeper) verify(e *entry, rec *ledger.Record, access string) error {
 		return k.unanswered(e, access, err)
 	}
 	if grant.AccountID != a.Account.ID {
-		return k.strayAccount(e, rec, access, grant.AccountID)
+		return k.strayAccount(ctx, e, rec, access, grant.AccountID)
 	}
 	same, err := k.sameGrant(rec, a.Account, grant)
 	if err != nil || same {
@@ -222,8 +223,8 @@ func (k *Keeper) unanswered(e *entry, access string, err error) error {
 
 // strayAccount ends the second account that a driver made when it was asked
 // for the first one again, against COSI-090. The one in use stays.
-func (k *Keeper) strayAccount(e *entry, rec *ledger.Record, access, id string) error {
-	if err := k.revokeAccount(rec, nil, claim.Account{ID: id}); err != nil {
+func (k *Keeper) strayAccount(ctx context.Context, e *entry, rec *ledger.Record, access, id string) error {
+	if err := k.revokeAccount(ctx, rec, nil, claim.Account{ID: id}); err != nil {
 		return err
 	}
 	return k.result(e, "verify", func(rec *ledger.Record) ([]claim.Event, error) {

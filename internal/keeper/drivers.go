@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"github.com/fairlead/fairlead/cosi"
 	"github.com/fairlead/fairlead/internal/claim"
 	"github.com/fairlead/fairlead/internal/plugin"
@@ -125,7 +127,8 @@ func (ds *drivers) spawn(d *driver) (endpoint string, err error) {
 // connect waits until the driver has said its name, then wakes its claims. The
 // client follows the driver through restarts by itself.
 func (d *driver) connect(ctx context.Context, k *Keeper, endpoint string) {
-	client, err := cosi.Dial(ctx, endpoint, cosi.DialLogger(k.log.With("driver", d.rec.Name)))
+	client, err := cosi.Dial(ctx, endpoint, cosi.DialLogger(k.log.With("driver", d.rec.Name)),
+		cosi.DialGRPC(grpc.WithChainUnaryInterceptor(reportAttempt)))
 	if err != nil {
 		if ctx.Err() == nil {
 			d.setTrouble(driverError(err).Message)
@@ -260,6 +263,7 @@ func (ds *drivers) call(ctx context.Context, name string, fn func(context.Contex
 	defer func() { <-d.slots }()
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
+	defer reportSilence(ctx, name)()
 	return fn(ctx, d.client)
 }
 

@@ -140,7 +140,8 @@ func (k *Keeper) settle(e *entry) {
 			return
 		}
 		at(s.name + ":begin")
-		err := s.do(k, e, rec, s.access)
+		r := &report{k: k, e: e, step: s}
+		err := s.do(k, withReport(k.ctx, r), e, rec, s.access)
 		switch {
 		case err == nil:
 			e.fails = 0
@@ -148,7 +149,7 @@ func (k *Keeper) settle(e *entry) {
 			k.asleep(e, rec, s, err)
 			return
 		default:
-			if pause := k.failed(e, s, err); pause > 0 {
+			if pause := k.failed(e, s, err, r.told()); pause > 0 {
 				k.lookedAt(e)
 				k.kickIn(e, pause)
 				return

@@ -656,3 +656,25 @@ func TestAStrayAccountIsRevoked(t *testing.T) {
 		t.Errorf("%v %v", events, err)
 	}
 }
+
+// What a driver answers is seen while the call is still being repeated.
+func TestRepeatedCallsTellWhy(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k := h.open(t, v.endpoint)
+	v.set(func() {
+		v.fail = func(string) error { return status.Error(codes.Unavailable, "the back end is away") }
+	})
+	if _, err := k.Claim(claim.Request{Name: "photos"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := k.waitFor(soon(t), "photos", func(c *claim.Claim) (bool, error) {
+		return c.Phase == claim.PhasePending && strings.Contains(c.Message, "the back end is away"), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.set(func() { v.fail = nil })
+	if c, err := k.Wait(soon(t), "photos", claim.DefaultName); err != nil || c.Message != "" {
+		t.Errorf("once the driver is mended: %q, %v", c.Message, err)
+	}
+}

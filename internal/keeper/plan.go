@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"time"
 
 	"github.com/fairlead/fairlead/internal/claim"
@@ -11,7 +12,7 @@ import (
 type step struct {
 	name   string // what a person calls it: "provision", "grant" …
 	access string // the access that it is for, or ""
-	do     func(k *Keeper, e *entry, rec *ledger.Record, access string) error
+	do     func(k *Keeper, ctx context.Context, e *entry, rec *ledger.Record, access string) error
 }
 
 // next is the state machine: what a claim needs next, as far as the record and

@@ -20,11 +20,11 @@ import (
 const callTime = 60 * time.Second
 
 // provision makes the bucket, or adopts the one that exists.
-func (k *Keeper) provision(e *entry, rec *ledger.Record, _ string) error {
+func (k *Keeper) provision(ctx context.Context, e *entry, rec *ledger.Record, _ string) error {
 	c := &rec.Claim
 	bucket := cosi.Bucket{ID: c.Existing}
 	if c.Existing == "" {
-		err := k.drivers.call(k.ctx, c.Driver, func(ctx context.Context, client *cosi.Client) (err error) {
+		err := k.drivers.call(ctx, c.Driver, func(ctx context.Context, client *cosi.Client) (err error) {
 			bucket, err = client.CreateBucket(ctx, c.BucketName, c.Parameters)
 			return err
 		})
@@ -42,7 +42,7 @@ func (k *Keeper) provision(e *entry, rec *ledger.Record, _ string) error {
 }
 
 // finish marks a claim as done once no access is under way any more.
-func (k *Keeper) finish(e *entry, _ *ledger.Record, _ string) error {
+func (k *Keeper) finish(_ context.Context, e *entry, _ *ledger.Record, _ string) error {
 	return k.result(e, "finish", func(rec *ledger.Record) ([]claim.Event, error) {
 		c := &rec.Claim
 		c.Phase, c.Message = claim.PhaseReady, ""
@@ -59,14 +59,14 @@ func (k *Keeper) finish(e *entry, _ *ledger.Record, _ string) error {
 
 // grant gets the key of an access's account: of the next one while a rotation
 // is under way, else of the first.
-func (k *Keeper) grant(e *entry, rec *ledger.Record, access string) error {
+func (k *Keeper) grant(ctx context.Context, e *entry, rec *ledger.Record, access string) error {
 	a := rec.Claim.Access(access)
 	account := &a.Account
 	if a.Next != nil {
 		account = a.Next
 	}
 	name := account.Name
-	grant, err := k.askGrant(rec, a, name)
+	grant, err := k.askGrant(ctx, rec, a, name)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (k *Keeper) grant(e *entry, rec *ledger.Record, access string) error {
 // askGrant calls the driver for an account of that name. The same name and
 // arguments give the same account (COSI-033, COSI-090), so that it can also be
 // used to find out what an earlier call did.
-func (k *Keeper) askGrant(rec *ledger.Record, a *claim.Access, account string) (grant cosi.Grant, err error) {
+func (k *Keeper) askGrant(ctx context.Context, rec *ledger.Record, a *claim.Access, account string) (grant cosi.Grant, err error) {
 	req := cosi.GrantRequest{
 		BucketID:       rec.Claim.BucketID,
 		Account:        account,
@@ -97,7 +97,7 @@ func (k *Keeper) askGrant(rec *ledger.Record, a *claim.Access, account string) (
 	if a.Authentication == claim.AuthIAM {
 		req.Authentication = cosipb.AuthenticationType_IAM
 	}
-	err = k.drivers.call(k.ctx, rec.Claim.Driver, func(ctx context.Context, client *cosi.Client) (err error) {
+	err = k.drivers.call(ctx, rec.Claim.Driver, func(ctx context.Context, client *cosi.Client) (err error) {
 		req.Parameters = withPlace(client, &rec.Claim, req.Parameters)
 		grant, err = client.GrantAccess(ctx, req)
 		return err
@@ -149,7 +149,7 @@ func grantParameters(a *claim.Access) map[string]string {
 
 // rotate publishes the key of the next account and puts it in the place of the
 // one in use, which works on until its grace is over.
-func (k *Keeper) rotate(e *entry, rec *ledger.Record, access string) error {
+func (k *Keeper) rotate(ctx context.Context, e *entry, rec *ledger.Record, access string) error {
 	a := rec.Claim.Access(access)
 	digest, err := k.writeAccess(rec, a, *a.Next)
 	if err != nil {
@@ -172,14 +172,14 @@ func (k *Keeper) rotate(e *entry, rec *ledger.Record, access string) error {
 }
 
 // retire revokes the accounts whose grace is over.
-func (k *Keeper) retire(e *entry, rec *ledger.Record, access string) error {
+func (k *Keeper) retire(ctx context.Context, e *entry, rec *ledger.Record, access string) error {
 	now := k.cfg.Now()
 	done := map[string]bool{}
 	for _, old := range rec.Claim.Access(access).Retiring {
 		if now.Before(old.RevokeAt) {
 			continue
 		}
-		if err := k.revokeAccount(rec, nil, old); err != nil {
+		if err := k.revokeAccount(ctx, rec, nil, old); err != nil {
 			return err
 		}
 		done[old.ID] = true
@@ -203,8 +203,8 @@ func (k *Keeper) retire(e *entry, rec *ledger.Record, access string) error {
 }
 
 // endAccess unpublishes an access, revokes all its accounts and forgets it.
-func (k *Keeper) endAccess(e *entry, rec *ledger.Record, access string) error {
-	if err := k.endAccounts(e, rec, access); err != nil {
+func (k *Keeper) endAccess(ctx context.Context, e *entry, rec *ledger.Record, access string) error {
+	if err := k.endAccounts(ctx, e, rec, access); err != nil {
 		return err
 	}
 	return k.result(e, "revoke", func(rec *ledger.Record) ([]claim.Event, error) {
@@ -226,8 +226,8 @@ func (k *Keeper) endAccess(e *entry, rec *ledger.Record, access string) error {
 }
 
 // expire ends the accounts of an access whose time is over, but keeps its name.
-func (k *Keeper) expire(e *entry, rec *ledger.Record, access string) error {
-	if err := k.endAccounts(e, rec, access); err != nil {
+func (k *Keeper) expire(ctx context.Context, e *entry, rec *ledger.Record, access string) error {
+	if err := k.endAccounts(ctx, e, rec, access); err != nil {
 		return err
 	}
 	return k.result(e, "expire", func(rec *ledger.Record) ([]claim.Event, error) {
@@ -247,14 +247,14 @@ func (k *Keeper) expire(e *entry, rec *ledger.Record, access string) error {
 
 // endAccounts takes the files away first, so that no reader finds a key that
 // is dead already, then revokes.
-func (k *Keeper) endAccounts(e *entry, rec *ledger.Record, access string) error {
+func (k *Keeper) endAccounts(ctx context.Context, e *entry, rec *ledger.Record, access string) error {
 	a := rec.Claim.Access(access)
 	if err := k.unpublish(rec.Claim.Name, access); err != nil {
 		return err
 	}
 	delete(e.seen, access)
 	for _, account := range accountsOf(a) {
-		if err := k.revokeAccount(rec, a, account); err != nil {
+		if err := k.revokeAccount(ctx, rec, a, account); err != nil {
 			return err
 		}
 	}
@@ -263,13 +263,13 @@ func (k *Keeper) endAccounts(e *entry, rec *ledger.Record, access string) error 
 
 // revokeAccount ends one account. Of one whose grant was never answered it
 // first asks the id, by granting again; a is nil where the id is known.
-func (k *Keeper) revokeAccount(rec *ledger.Record, a *claim.Access, account claim.Account) error {
+func (k *Keeper) revokeAccount(ctx context.Context, rec *ledger.Record, a *claim.Access, account claim.Account) error {
 	c := &rec.Claim
 	if account.ID == "" {
 		if c.BucketID == "" || a.Phase == claim.PhaseFailed || !a.Expiry.IsZero() && !k.cfg.Now().Before(a.Expiry) {
 			return nil // nothing was ever granted, or it is dead by itself
 		}
-		grant, err := k.askGrant(rec, a, account.Name)
+		grant, err := k.askGrant(ctx, rec, a, account.Name)
 		if cosi.Terminal(err) {
 			return nil // the driver never granted it
 		}
@@ -278,7 +278,7 @@ func (k *Keeper) revokeAccount(rec *ledger.Record, a *claim.Access, account clai
 		}
 		account.ID = grant.AccountID
 	}
-	err := k.drivers.call(k.ctx, c.Driver, func(ctx context.Context, client *cosi.Client) error {
+	err := k.drivers.call(ctx, c.Driver, func(ctx context.Context, client *cosi.Client) error {
 		return client.RevokeAccess(ctx, c.BucketID, account.ID, withPlace(client, c, nil))
 	})
 	if status.Code(err) == codes.NotFound {
@@ -290,9 +290,9 @@ func (k *Keeper) revokeAccount(rec *ledger.Record, a *claim.Access, account clai
 // deprovision deletes the bucket of a claim that is released, and the claim.
 // The bucket of a claim that never became ready holds nobody's data and goes in
 // any case; its id is asked by creating it again (COSI-090, COSI-091).
-func (k *Keeper) deprovision(e *entry, rec *ledger.Record, _ string) error {
+func (k *Keeper) deprovision(ctx context.Context, e *entry, rec *ledger.Record, _ string) error {
 	c := &rec.Claim
-	err := k.drivers.call(k.ctx, c.Driver, func(ctx context.Context, client *cosi.Client) error {
+	err := k.drivers.call(ctx, c.Driver, func(ctx context.Context, client *cosi.Client) error {
 		id := c.BucketID
 		if id == "" {
 			bucket, err := client.CreateBucket(ctx, c.BucketName, c.Parameters)
@@ -316,11 +316,11 @@ func (k *Keeper) deprovision(e *entry, rec *ledger.Record, _ string) error {
 	if err != nil {
 		return err
 	}
-	return k.forgetClaim(e, rec, "")
+	return k.forgetClaim(ctx, e, rec, "")
 }
 
 // forgetClaim is the end of a claim.
-func (k *Keeper) forgetClaim(e *entry, rec *ledger.Record, _ string) error {
+func (k *Keeper) forgetClaim(_ context.Context, e *entry, rec *ledger.Record, _ string) error {
 	at("forget:result")
 	if err := k.forget(e); err != nil {
 		return err
@@ -335,8 +335,9 @@ type permanent struct{ error }
 func (p permanent) Unwrap() error { return p.error }
 
 // failed records why a step failed and says how long to wait before the next
-// try; zero is not at all, because the record now says so.
-func (k *Keeper) failed(e *entry, s step, err error) time.Duration {
+// try; zero is not at all, because the record now says so. told says that the
+// record tells already what the driver answered.
+func (k *Keeper) failed(e *entry, s step, err error, told bool) time.Duration {
 	if k.ctx.Err() != nil || errors.Is(err, errGone) {
 		return mostRetry // closing, or gone: nothing will come of it
 	}
@@ -356,7 +357,9 @@ func (k *Keeper) failed(e *entry, s step, err error) time.Duration {
 	e.fails++
 	pause := min(leastRetry<<min(e.fails-1, 16), mostRetry)
 	k.log.Warn("a step failed and will be tried again", "claim", e.name, "access", s.access, "step", s.name, "error", message, "in", pause)
-	k.note(e, s, message)
+	if !told || status.Code(err) != codes.DeadlineExceeded {
+		k.note(e, s, message)
+	}
 	return pause
 }
 
