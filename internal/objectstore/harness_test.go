@@ -166,3 +166,8 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+func removeObject(ctx context.Context, c *s3.Client, bucket, key string) error {
+	_, err := c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &bucket, Key: &key})
+	return err
+}

@@ -73,7 +73,7 @@ func parseBucket(m map[string]string, region string) (o objectstore.BucketOption
 			return o, err
 		}
 	}
-	o.Anonymous, err = parseAccess(m, "anonymousAccess", objectstore.Private,
+	o.Anonymous, err = parseAccess(m, "anonymousAccess", outOfRange, objectstore.Private,
 		objectstore.Private, objectstore.ReadOnly, objectstore.WriteOnly, objectstore.ReadWrite)
 	return o, err
 }
@@ -95,7 +95,7 @@ func parseGrant(in *cosipb.DriverGrantBucketAccessRequest) (o objectstore.GrantO
 	if err := known("parameters", m, "expiry", "mode", "prefix"); err != nil {
 		return o, err
 	}
-	mode, err := parseAccess(m, "mode", objectstore.ReadWrite,
+	mode, err := parseAccess(m, "mode", invalid, objectstore.ReadWrite,
 		objectstore.ReadWrite, objectstore.ReadOnly, objectstore.WriteOnly)
 	if err != nil {
 		return o, err
@@ -140,7 +140,8 @@ func parseBool(m map[string]string, key string) (bool, error) {
 	}
 }
 
-func parseAccess(m map[string]string, key string, absent objectstore.Access, allowed ...objectstore.Access) (objectstore.Access, error) {
+// parseAccess reads one of the words in allowed; another is what wrong makes.
+func parseAccess(m map[string]string, key string, wrong func(string, ...any) error, absent objectstore.Access, allowed ...objectstore.Access) (objectstore.Access, error) {
 	v, said := m[key]
 	if !said {
 		return absent, nil
@@ -152,7 +153,7 @@ func parseAccess(m map[string]string, key string, absent objectstore.Access, all
 	for i, a := range allowed {
 		names[i] = string(a)
 	}
-	return "", outOfRange("%s %q: must be one of %s", key, v, strings.Join(names, ", "))
+	return "", wrong("%s %q: must be one of %s", key, v, strings.Join(names, ", "))
 }
 
 // units are the suffixes of a quota, in the words of Kubernetes' quantities.
