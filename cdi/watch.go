@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +32,7 @@ func (x *Index) Watch(ctx context.Context) error {
 		return x.poll(ctx)
 	}
 	defer w.Close()
-	watching := watcher{index: x, fsn: w}
+	watching := watcher{index: x, fsn: w, infos: map[string]os.FileInfo{}}
 	watching.follow()
 	x.Refresh()
 	for {
@@ -62,9 +61,10 @@ func (x *Index) poll(ctx context.Context) error {
 type watcher struct {
 	index *Index
 	fsn   *fsnotify.Watcher
-	// names are those that matter in each watched directory; nil is for a spec
-	// directory, where all that could be a spec's does.
+	// names are those that matter in each watched directory, besides those of
+	// spec files in a spec directory.
 	names map[string]map[string]bool
+	infos map[string]os.FileInfo // of the directories when they were watched
 	// real is the number of the spec directory that a watched one is.
 	real map[string]int
 
@@ -77,30 +77,44 @@ type watcher struct {
 // watched gave no event.
 func (w *watcher) follow() {
 	for range 10 {
-		names, real := w.wanted()
-		added := false
-		for dir := range names {
-			if _, known := w.names[dir]; !known && w.fsn.Add(dir) == nil {
-				added = true
-			}
-		}
-		for dir := range w.names {
-			if _, needed := names[dir]; !needed {
-				_ = w.fsn.Remove(dir) // it may be gone, and its watch with it
-			}
-		}
-		// A directory that could not be watched is not known: it is tried again.
+		w.names, w.real = w.wanted()
 		watched := map[string]bool{}
 		for _, dir := range w.fsn.WatchList() {
 			watched[dir] = true
+			if w.names[dir] == nil {
+				_ = w.fsn.Remove(dir) // it may be gone, and its watch with it
+			}
 		}
-		maps.DeleteFunc(names, func(dir string, _ map[string]bool) bool { return !watched[dir] })
-		w.names, w.real = names, real
+		added := false
+		for dir := range w.names {
+			added = w.watch(dir, watched[dir]) || added
+		}
 		if !added {
 			return
 		}
 		w.all = true
 	}
+}
+
+// watch adds a watch unless there is one, and reports whether it did. A watch is
+// of a directory and not of its name: where another directory has the name by
+// now, because one above it was moved, the watch is of the wrong one.
+func (w *watcher) watch(dir string, watched bool) bool {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return false // it is gone again; the directory above it tells when it is back
+	}
+	if watched && w.infos[dir] != nil && os.SameFile(fi, w.infos[dir]) {
+		return false
+	}
+	if watched {
+		_ = w.fsn.Remove(dir)
+	}
+	if w.fsn.Add(dir) != nil {
+		return false
+	}
+	w.infos[dir] = fi
+	return true
 }
 
 // wanted lists the directories to watch: the spec directories, and wherever a
