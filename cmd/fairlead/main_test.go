@@ -30,6 +30,7 @@ func TestScripts(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			testscript.Run(t, testscript.Params{
 				Dir:                 dir,
+				WorkdirRoot:         t.TempDir(), // its own would stay behind where -run leaves scripts out
 				Setup:               setup,
 				Cmds:                commands(),
 				RequireExplicitExec: true,

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +65,7 @@ func TestUserOtherThanRoot(t *testing.T) {
 	if text, err = as("get", "mine", "-o", "json").Output(); err != nil || strings.Contains(string(text), `"device"`) {
 		t.Errorf("there is a CDI device: %s, %v", text, err)
 	}
+	refused(t, as)
 	if err := stop(); err != nil {
 		t.Errorf("up: %v", err)
 	}
@@ -71,6 +74,31 @@ func TestUserOtherThanRoot(t *testing.T) {
 	}
 	if fi, err := os.Stat(filepath.Join(dir, "state/fairlead")); err != nil || fi.Mode().Perm() != 0o700 {
 		t.Errorf("state directory: %v, %v", fi, err)
+	}
+}
+
+// refused: root's daemon is not everybody's, and the hint says what to do.
+func refused(t *testing.T, as func(...string) *exec.Cmd) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "root.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if err := errors.Join(os.Chmod(socket, 0o600), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	get := as("get", "--socket", socket)
+	var talk bytes.Buffer
+	get.Stderr = &talk
+	if err := get.Run(); get.ProcessState.ExitCode() != 6 || !strings.Contains(talk.String(), "hint: ") {
+		t.Errorf("root's socket: %v, %s", err, talk.String())
 	}
 }
 
