@@ -94,6 +94,9 @@ func (x *Index) scanAll() {
 	}
 	s.read()
 	b := newBuilder(old)
+	if first {
+		b.expect(states)
+	}
 	changed := len(s.jobs) > 0
 	for i, state := range states {
 		changed = changed || len(state.files) != len(known[i])

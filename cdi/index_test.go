@@ -209,7 +209,7 @@ func TestIndexRacy(t *testing.T) {
 }
 
 // age waits until files are old enough to be told from a later content.
-func age(t *testing.T, paths ...string) {
+func age(t testing.TB, paths ...string) {
 	t.Helper()
 	for _, p := range paths {
 		for {

@@ -86,6 +86,7 @@ func (f *file) path() string { return filepath.Join(f.dir.path, f.name) }
 type builder struct {
 	next   *Snapshot
 	copied [shardCount]bool
+	hint   int // how many devices a new shard is likely to get
 }
 
 func newBuilder(old *Snapshot) *builder {
@@ -93,6 +94,17 @@ func newBuilder(old *Snapshot) *builder {
 	b.next.dirs = slices.Clone(old.dirs)
 	b.next.shards = old.shards
 	return b
+}
+
+// expect makes room for the devices of these directories.
+func (b *builder) expect(states []*dirState) {
+	devices := 0
+	for _, state := range states {
+		for _, f := range state.files {
+			devices += len(f.devices)
+		}
+	}
+	b.hint = devices / shardCount * 5 / 4
 }
 
 // setDir takes over a directory's new state: the devices of files that are gone
@@ -138,7 +150,7 @@ func (b *builder) own(key deviceKey) map[deviceKey]slot {
 	if !b.copied[n] {
 		b.copied[n] = true
 		if b.next.shards[n] = maps.Clone(b.next.shards[n]); b.next.shards[n] == nil {
-			b.next.shards[n] = map[deviceKey]slot{}
+			b.next.shards[n] = make(map[deviceKey]slot, b.hint)
 		}
 	}
 	return b.next.shards[n]
