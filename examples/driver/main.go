@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -89,6 +90,9 @@ func (d *driver) DriverCreateBucket(_ context.Context, in *cosipb.DriverCreateBu
 
 // DriverDeleteBucket: one that is gone is deleted.
 func (d *driver) DriverDeleteBucket(_ context.Context, in *cosipb.DriverDeleteBucketRequest) (*cosipb.DriverDeleteBucketResponse, error) {
+	if err := known(in.GetDeleteContext(), ""); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.save(func(s *state) {
@@ -140,6 +144,9 @@ func granted(id string, a account) *cosipb.DriverGrantBucketAccessResponse {
 
 // DriverRevokeBucketAccess: an account that is gone is revoked.
 func (d *driver) DriverRevokeBucketAccess(_ context.Context, in *cosipb.DriverRevokeBucketAccessRequest) (*cosipb.DriverRevokeBucketAccessResponse, error) {
+	if err := known(in.GetRevokeAccessContext(), ""); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a, ok := d.state.Accounts[in.GetAccountId()]
@@ -150,24 +157,30 @@ func (d *driver) DriverRevokeBucketAccess(_ context.Context, in *cosipb.DriverRe
 	return &cosipb.DriverRevokeBucketAccessResponse{}, err
 }
 
-// choose reads the one parameter that a call knows; the first value is the
-// default. An unknown key is a mistake of the caller's, never passed over.
-func choose(m map[string]string, key string, values ...string) (string, error) {
+// known refuses keys other than this one: a misspelt key that is passed over in
+// silence is a bucket of another tier than its owner thinks.
+func known(m map[string]string, key string) error {
 	for k := range m {
 		if k != key {
-			return "", status.Errorf(codes.InvalidArgument, "unknown parameter %q; known is %s", k, key)
+			return status.Errorf(codes.InvalidArgument, "unknown key %q", k)
 		}
+	}
+	return nil
+}
+
+// choose reads the one parameter of a call; the first value is the default.
+func choose(m map[string]string, key string, values ...string) (string, error) {
+	if err := known(m, key); err != nil {
+		return "", err
 	}
 	v, ok := m[key]
 	if !ok {
 		return values[0], nil
 	}
-	for _, allowed := range values {
-		if v == allowed {
-			return v, nil
-		}
+	if !slices.Contains(values, v) {
+		return "", status.Errorf(codes.OutOfRange, "%s %q: want one of %v", key, v, values)
 	}
-	return "", status.Errorf(codes.OutOfRange, "%s %q: want one of %v", key, v, values)
+	return v, nil
 }
 
 func open(file string) (*driver, error) {
