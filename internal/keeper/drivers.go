@@ -140,11 +140,13 @@ func (d *driver) connect(ctx context.Context, k *Keeper, endpoint string) {
 	d.identify(k, client.Name())
 	close(d.ready)
 	k.log.Info("driver ready", "driver", d.rec.Name, "identity", client.Name(), "protocol", client.Protocol())
+	var ours []*entry
 	for _, e := range k.entries() {
 		if rec := e.rec.Load(); rec != nil && rec.Claim.Driver == d.rec.Name {
-			k.kick(e)
+			ours = append(ours, e)
 		}
 	}
+	k.kickAll(ours)
 }
 
 // identify remembers the driver's own name, by which classes may call it

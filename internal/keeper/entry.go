@@ -79,18 +79,41 @@ func (e *entry) stopTimer() {
 
 // kick has the claim reconciled: now, or once more if that is under way.
 func (k *Keeper) kick(e *entry) {
+	if k.begin(e) {
+		go k.reconcile(e)
+	}
+}
+
+// kickAll has many claims of one driver reconciled. As many work at a time as
+// the driver takes calls, which also bounds the memory of a start.
+func (k *Keeper) kickAll(claims []*entry) {
+	var next atomic.Int64
+	for range min(mostCalls, len(claims)) {
+		k.work.Go(func() {
+			for i := next.Add(1); i <= int64(len(claims)); i = next.Add(1) {
+				if e := claims[i-1]; k.begin(e) {
+					k.reconcile(e)
+				}
+			}
+		})
+	}
+}
+
+// begin reports whether the caller is to reconcile the claim. Else somebody
+// does, and will do so once more, or there is nothing to do.
+func (k *Keeper) begin(e *entry) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running {
 		e.again = true
-		return
+		return false
 	}
 	if k.ctx.Err() != nil || e.gone() {
-		return
+		return false
 	}
 	e.running = true
 	k.work.Add(1)
-	go k.reconcile(e)
+	return true
 }
 
 // kickIn has the claim reconciled after a pause, unless something does so

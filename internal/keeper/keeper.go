@@ -72,8 +72,13 @@ func Open(cfg Config) (*Keeper, error) {
 	}
 	k.sweep()
 	k.drivers.start()
+	byDriver := map[string][]*entry{}
 	for _, e := range k.entries() {
-		k.kick(e)
+		driver := e.rec.Load().Claim.Driver
+		byDriver[driver] = append(byDriver[driver], e)
+	}
+	for _, claims := range byDriver {
+		k.kickAll(claims)
 	}
 	return k, nil
 }
