@@ -134,6 +134,9 @@ func TestBrownfield(t *testing.T) {
 	mustGet(t, c, "archive", "old", "old")
 	// A directory that takes the place of ours is not ours either.
 	create(t, s, "mine", BucketOptions{})
+	if err := s.ready(s.bucket("mine")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Remove(s.bucketDir("mine")); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +144,14 @@ func TestBrownfield(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKind(t, "delete what was replaced", s.DeleteBucket(ctx, "mine", true), ErrNotOurs)
+	// Nor is one that comes between creating a bucket and using it.
+	create(t, s, "late", BucketOptions{})
+	if err := os.Mkdir(s.bucketDir("late"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	late := client(grant(t, s, GrantOptions{Bucket: "late", Name: "late"}))
+	wantCode(t, "put where another directory came first", put(ctx, late, "late", "k", "x"), "NoSuchBucket")
+	wantKind(t, "delete it", s.DeleteBucket(ctx, "late", true), ErrNotOurs)
 	// What is no directory is no bucket.
 	if err := os.Symlink(t.TempDir(), s.bucketDir("link")); err != nil {
 		t.Fatal(err)
@@ -153,6 +164,9 @@ func TestBrownfield(t *testing.T) {
 func TestForceNeverFollowsLinks(t *testing.T) {
 	s := openStore(t, storeDir(t))
 	create(t, s, "bucket", BucketOptions{})
+	if err := s.ready(s.bucket("bucket")); err != nil {
+		t.Fatal(err)
+	}
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "precious"), nil, 0o644); err != nil {
 		t.Fatal(err)

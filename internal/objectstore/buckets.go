@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,9 @@ type bucket struct {
 	gate  gate
 	usage *usage      // nil without a quota
 	inDir atomic.Bool // the directory's own entry is known to be on disk
+
+	making sync.Mutex
+	made   atomic.Bool // the directory is there, and is ours
 }
 
 func newBucket(r bucketRecord) *bucket {
@@ -37,8 +41,8 @@ func newBucket(r bucketRecord) *bucket {
 // CreateBucket makes a bucket, or returns nil if it has been made before with
 // the same options. The errors are ErrInvalid, ErrExists and ErrNoSpace.
 //
-// The record is the bucket: once it is committed the bucket exists, and the
-// directory follows, now or at the next start.
+// The record is the bucket: once it is committed the bucket exists. The
+// directory is made when the first request needs it (see ready).
 func (s *Store) CreateBucket(ctx context.Context, name string, o BucketOptions) error {
 	o = o.normal()
 	if b := s.bucket(name); b != nil && !b.Deleting {
@@ -67,11 +71,6 @@ func (s *Store) CreateBucket(ctx context.Context, name string, o BucketOptions) 
 		return fmt.Errorf("create bucket %q: %w", name, spaceOr(err))
 	}
 	step("bucket recorded")
-	if err := s.makeDirectory(b); err != nil {
-		// Nobody was told of the bucket yet: take the record back.
-		return fmt.Errorf("create bucket %q: %w", name, errors.Join(spaceOr(err), s.dropBucket(name)))
-	}
-	step("bucket made")
 	s.mu.Lock()
 	s.buckets[name] = b
 	s.mu.Unlock()
@@ -98,6 +97,36 @@ func (s *Store) refuseForeign(name string) error {
 	return fail(ErrExists, "bucket %q exists already and was not made by this store", name)
 }
 
+// ready makes the bucket's directory before its first use in this process, and
+// checks that it is ours. A directory that somebody else put there after the
+// bucket was created stays theirs; requests are then told that there is no such
+// bucket, and the log says why.
+func (s *Store) ready(b *bucket) error {
+	if b.UID == "" || b.made.Load() {
+		return nil // somebody else's is as it is
+	}
+	b.making.Lock()
+	defer b.making.Unlock()
+	if b.made.Load() {
+		return nil
+	}
+	uid, err := mark(s.bucketDir(b.Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := s.makeDirectory(b); err != nil {
+			return err
+		}
+		step("bucket made")
+	case err != nil:
+		return err
+	case uid != b.UID:
+		s.log.Error("serve a bucket", "bucket", b.Name, "error", "its directory was replaced by one that this store did not make")
+		return noSuchBucket(b.Name)
+	}
+	b.made.Store(true)
+	return nil
+}
+
 // makeDirectory puts the bucket's directory in place, marked from the start:
 // it is made aside and renamed without replacing, so that a directory which
 // somebody else puts there meanwhile stays theirs.
@@ -112,25 +141,23 @@ func (s *Store) makeDirectory(b *bucket) error {
 	step("bucket staged")
 	err := renameNew(staged, s.bucketDir(b.Name))
 	if errors.Is(err, fs.ErrExist) {
-		err = fail(ErrExists, "bucket %q exists already and was not made by this store", b.Name)
+		s.log.Error("make a bucket's directory", "bucket", b.Name, "error", err)
+		err = noSuchBucket(b.Name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(staged))
+		os.Remove(staged) // or at the next start
+		return err
 	}
 	return nil
 }
 
-// putBucket and dropBucket change the record on disk.
+// putBucket writes the record to the disk.
 func (s *Store) putBucket(r bucketRecord) error {
 	v, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	return s.db.Update(func(tx *kv.Tx) error { return tx.Bucket(bucketTable).Put(r.Name, v) })
-}
-
-func (s *Store) dropBucket(name string) error {
-	return s.db.Update(func(tx *kv.Tx) error { return tx.Bucket(bucketTable).Delete(name) })
 }
 
 // bucket is the bucket of ours by that name, or nil.
@@ -169,9 +196,8 @@ func (s *Store) owned(b *bucket) (bool, error) {
 	return uid == b.UID, err
 }
 
-// converge makes the directories agree with the records: deletions go on,
-// directories that are missing are made, and what was staged for a bucket that
-// has no record goes.
+// converge ends what a crash cut short: deletions go on, and what was staged
+// goes, to be made again.
 func (s *Store) converge() error {
 	staged, err := os.ReadDir(s.stagingDir())
 	if err != nil {
@@ -187,14 +213,6 @@ func (s *Store) converge() error {
 			if err := s.finishDelete(b); err != nil {
 				return fmt.Errorf("finish deleting bucket %q: %w", name, err)
 			}
-			continue
-		}
-		if _, err := os.Lstat(s.bucketDir(name)); errors.Is(err, fs.ErrNotExist) {
-			if err := s.makeDirectory(b); err != nil {
-				return fmt.Errorf("make bucket %q again: %w", name, err)
-			}
-		} else if err != nil {
-			return fmt.Errorf("open object store: %w", err)
 		}
 	}
 	return nil

@@ -169,8 +169,8 @@ func state(t *testing.T, s *Store) string {
 		case d.Name() == tmpDir:
 			return filepath.SkipDir
 		case d.IsDir():
-			if filepath.Dir(path) == root {
-				lines = append(lines, "directory "+d.Name())
+			if filepath.Dir(path) == root && s.bucket(d.Name()) == nil {
+				lines = append(lines, "stray directory "+d.Name())
 			}
 			return nil
 		}

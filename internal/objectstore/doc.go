@@ -20,9 +20,9 @@
 // # What survives
 //
 // Making a bucket, granting and revoking each are one durable commit, shared
-// with the callers that come at the same time. The directory follows the record
-// and is not synced: the next start makes it again, with nothing in it, and an
-// object that was acknowledged has synced every directory above itself.
+// with the callers that come at the same time. A bucket's directory is made when
+// it is first used, and again where a power loss took it: it held nothing then,
+// for an object that was acknowledged has synced every directory above itself.
 //
 // The gateway's own backend never syncs. Here each change is acknowledged only
 // after the file (data and attributes), and each directory up to the bucket's

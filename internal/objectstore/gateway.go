@@ -52,6 +52,9 @@ func (g *gateway) change(b *bucket, c charge, op func() error) error {
 		return noSuchBucket(b.Name)
 	}
 	defer b.gate.leave()
+	if err := g.s.ready(b); err != nil {
+		return g.s.s3Error(err, c.key)
+	}
 	done, err := g.s.charge(b, c)
 	if err != nil {
 		return g.s.s3Error(err, c.key)
@@ -75,13 +78,22 @@ func (g *gateway) write(bucketName string, c charge, op func() error) error {
 
 // read checks what every reading method must before op runs.
 func (g *gateway) read(bucketName, key string, op func() error) error {
-	if g.s.serving(bucketName) == nil {
-		return noSuchBucket(bucketName)
-	}
 	if err := keyError(key); err != nil {
 		return err
 	}
+	if err := g.look(bucketName); err != nil {
+		return g.s.s3Error(err, key)
+	}
 	return g.s.s3Error(op(), key)
+}
+
+// look makes sure that there is a bucket to look into.
+func (g *gateway) look(name string) error {
+	b := g.s.serving(name)
+	if b == nil {
+		return noSuchBucket(name)
+	}
+	return g.s.ready(b)
 }
 
 // syncKeys brings the objects, their versions and every directory above them up
@@ -196,15 +208,15 @@ func (g *gateway) caller(ctx context.Context) *accountRecord {
 // GetBucketVersioning, GetObjectLockConfiguration and GetBucketCors answer from
 // the record.
 func (g *gateway) GetBucketVersioning(ctx context.Context, name string) (s3response.GetBucketVersioningOutput, error) {
-	if g.s.serving(name) == nil {
-		return s3response.GetBucketVersioningOutput{}, noSuchBucket(name)
+	if err := g.look(name); err != nil {
+		return s3response.GetBucketVersioningOutput{}, g.s.s3Error(err, "")
 	}
 	return g.posix.GetBucketVersioning(ctx, name)
 }
 
 func (g *gateway) GetObjectLockConfiguration(ctx context.Context, name string) ([]byte, error) {
-	if g.s.serving(name) == nil {
-		return nil, noSuchBucket(name)
+	if err := g.look(name); err != nil {
+		return nil, g.s.s3Error(err, "")
 	}
 	return g.posix.GetObjectLockConfiguration(ctx, name)
 }

@@ -66,8 +66,8 @@ func (g *gateway) ListMultipartUploads(ctx context.Context, in *s3.ListMultipart
 }
 
 func (g *gateway) list(bucket string, op func() error) error {
-	if g.s.serving(bucket) == nil {
-		return noSuchBucket(bucket)
+	if err := g.look(bucket); err != nil {
+		return g.s.s3Error(err, "")
 	}
 	return g.s.s3Error(op(), "")
 }

@@ -48,6 +48,9 @@ func TestHostileKeys(t *testing.T) {
 	cred := grant(t, s, GrantOptions{Bucket: "bucket", Name: "a"})
 	victim := client(grant(t, s, GrantOptions{Bucket: "victim", Name: "v"}))
 	mustPut(t, victim, "victim", "k", "precious")
+	if err := s.ready(s.bucket("bucket")); err != nil {
+		t.Fatal(err)
+	}
 	before := tree(t, s.root)
 	long := strings.Repeat("x", 256)
 	for _, c := range []struct {

@@ -98,7 +98,7 @@ func (s *Store) newGateway() (*gateway, error) {
 	}
 	opts.SetNewDirPerm(0o700)
 	opts.SetNewFilePerm(0o600)
-	p, err := onStderr(func() (*posix.Posix, error) {
+	p, err := quietly(func() (*posix.Posix, error) {
 		return posix.New(s.bucketsDir(), attributes{s: s}, opts)
 	})
 	if err != nil {
@@ -107,11 +107,16 @@ func (s *Store) newGateway() (*gateway, error) {
 	return &gateway{posix: p, s: s, owner: "FLROOT" + rand.Text()[:14]}, nil
 }
 
-// onStderr keeps the backend's greeting off standard output, which belongs to
+// quietly keeps the backend's greeting off standard output, which belongs to
 // whoever runs this process.
-func onStderr[T any](f func() (T, error)) (T, error) {
+func quietly[T any](f func() (T, error)) (v T, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return v, err
+	}
+	defer null.Close()
 	stdout := os.Stdout
-	os.Stdout = os.Stderr
+	os.Stdout = null
 	defer func() { os.Stdout = stdout }()
 	return f()
 }

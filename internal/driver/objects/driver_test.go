@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,10 +102,16 @@ func TestCreate(t *testing.T) {
 // Req: COSI-032, COSI-060
 func TestDelete(t *testing.T) {
 	d, root := open(t)
-	bucketOf(t, d, "photos", nil)
-	if err := os.WriteFile(filepath.Join(root, "buckets", "photos", "object"), nil, 0o600); err != nil {
+	bucketOf(t, d, "photos", map[string]string{"anonymousAccess": "WriteOnly"})
+	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, d.store.Endpoint()+"/photos/object", strings.NewReader("x"))
+	if err != nil {
 		t.Fatal(err)
 	}
+	res, err := http.DefaultClient.Do(put)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("put an object: %v, %v", res, err)
+	}
+	res.Body.Close()
 	if err := os.Mkdir(filepath.Join(root, "buckets", "archive"), 0o700); err != nil {
 		t.Fatal(err)
 	}
