@@ -65,6 +65,10 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	// The socket comes before the claims: a second daemon must not touch them.
 	listener, err := plugin.Listen("unix://"+cfg.Socket, 0o600)
+	if errors.Is(err, plugin.ErrInUse) {
+		return claim.Errorf(claim.CodeInUse, "another daemon answers on the socket %s", cfg.Socket).
+			WithHint("use that one (fairlead get), or choose another socket with --socket or --run-dir")
+	}
 	if err != nil {
 		return fmt.Errorf("serve the API: %w", err)
 	}
