@@ -77,6 +77,9 @@ func (k *Keeper) recordPublished(e *entry, rec *ledger.Record, access, digest st
 		}
 		a.Phase, a.Message, a.Directory, a.Device = claim.PhaseReady, "", dir, device
 		setPublished(rec, access, digest)
+		if rec.Claim.Phase == claim.PhasePending {
+			finishClaim(&rec.Claim) // in the same commit, where this was the last thing to do
+		}
 		return []claim.Event{k.event("Published", "access %s in %s", access, dir)}, nil
 	})
 }

@@ -44,17 +44,27 @@ func (k *Keeper) provision(ctx context.Context, e *entry, rec *ledger.Record, _ 
 // finish marks a claim as done once no access is under way any more.
 func (k *Keeper) finish(_ context.Context, e *entry, _ *ledger.Record, _ string) error {
 	return k.result(e, "finish", func(rec *ledger.Record) ([]claim.Event, error) {
-		c := &rec.Claim
-		c.Phase, c.Message = claim.PhaseReady, ""
-		ready := len(c.Accesses) == 0
-		for i := range c.Accesses {
-			ready = ready || c.Accesses[i].Phase == claim.PhaseReady
-		}
-		if !ready {
-			c.Phase, c.Message = claim.PhaseFailed, c.Accesses[0].Message
-		}
+		finishClaim(&rec.Claim)
 		return nil, nil
 	})
+}
+
+// finishClaim sets the phase of a claim that is under way while none of its
+// accesses is any more.
+func finishClaim(c *claim.Claim) {
+	ready := len(c.Accesses) == 0
+	for i := range c.Accesses {
+		switch c.Accesses[i].Phase {
+		case claim.PhaseReady:
+			ready = true
+		case claim.PhasePending:
+			return
+		}
+	}
+	c.Phase, c.Message = claim.PhaseReady, ""
+	if !ready {
+		c.Phase, c.Message = claim.PhaseFailed, c.Accesses[0].Message
+	}
 }
 
 // grant gets the key of an access's account: of the next one while a rotation
@@ -71,6 +81,9 @@ func (k *Keeper) grant(ctx context.Context, e *entry, rec *ledger.Record, access
 		return err
 	}
 	sealed := k.sealGrant(name, grant)
+	s := e.seen[access]
+	s.verified = true // what it says now need not be asked again
+	e.seen[access] = s
 	return k.result(e, "grant", func(rec *ledger.Record) ([]claim.Event, error) {
 		a := rec.Claim.Access(access)
 		account := accountNamed(a, name)
@@ -340,9 +353,6 @@ func (p permanent) Unwrap() error { return p.error }
 func (k *Keeper) failed(e *entry, s step, err error, told bool) time.Duration {
 	if k.ctx.Err() != nil || errors.Is(err, errGone) {
 		return mostRetry // closing, or gone: nothing will come of it
-	}
-	if errors.Is(err, errNotReady) && s.name == "verify" {
-		return mostRetry // published and in use; the driver wakes it once it is there
 	}
 	message := s.name + ": " + status.Convert(err).Message()
 	if _, is := status.FromError(err); !is {
