@@ -140,13 +140,7 @@ func (d *driver) connect(ctx context.Context, k *Keeper, endpoint string) {
 	d.identify(k, client.Name())
 	close(d.ready)
 	k.log.Info("driver ready", "driver", d.rec.Name, "identity", client.Name(), "protocol", client.Protocol())
-	var ours []*entry
-	for _, e := range k.entries() {
-		if rec := e.rec.Load(); rec != nil && rec.Claim.Driver == d.rec.Name {
-			ours = append(ours, e)
-		}
-	}
-	k.kickAll(ours)
+	k.kickAll(k.byDriver()[d.rec.Name])
 }
 
 // identify remembers the driver's own name, by which classes may call it

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"errors"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,8 +195,12 @@ func (k *Keeper) asleep(e *entry, rec *ledger.Record, s step, err error) {
 
 // lookedAt counts the claims of the ledger that were looked at once.
 func (k *Keeper) lookedAt(e *entry) {
-	if !e.looked {
-		e.looked = true
-		k.unlooked.Add(-1)
+	if e.looked {
+		return
+	}
+	e.looked = true
+	if k.unlooked.Add(-1) == 0 {
+		// The start is over: the system gets back the memory that it took.
+		k.work.Go(debug.FreeOSMemory)
 	}
 }

@@ -71,19 +71,13 @@ func Open(cfg Config) (*Keeper, error) {
 		return nil, err
 	}
 	k.sweep()
-	k.drivers.start()
-	byDriver := map[string][]*entry{}
-	for _, e := range k.entries() {
-		driver := e.rec.Load().Claim.Driver
-		byDriver[driver] = append(byDriver[driver], e)
-	}
-	for _, claims := range byDriver {
+	for _, claims := range k.byDriver() {
 		k.kickAll(claims)
 	}
 	return k, nil
 }
 
-// load reads all that the ledger remembers.
+// load reads all that the ledger remembers. The drivers start meanwhile.
 func (k *Keeper) load() (err error) {
 	if k.classes, err = loadClasses(k.cfg.Ledger); err != nil {
 		return err
@@ -91,14 +85,29 @@ func (k *Keeper) load() (err error) {
 	if k.drivers, err = loadDrivers(k); err != nil {
 		return err
 	}
+	k.mu.Lock() // a driver that is ready soon finds all its claims
+	k.drivers.start()
 	records, err := k.cfg.Ledger.Claims()
+	if err == nil {
+		k.remember(records)
+	}
+	k.mu.Unlock()
+	if err != nil {
+		k.drivers.stop()
+	}
+	return err
+}
+
+// remember takes in the claims of the ledger. What a driver refused is tried
+// again: it may have been mended meanwhile.
+func (k *Keeper) remember(records []*ledger.Record) {
 	for _, rec := range records {
+		resetFailed(rec)
 		e := newEntry(rec)
 		e.looked = false
 		k.claims[rec.Claim.Name] = e
 	}
 	k.unlooked.Store(int64(len(records)))
-	return err
 }
 
 // Close stops the reconciling, then the drivers. What was under way converges
@@ -123,6 +132,19 @@ func (k *Keeper) entries() []*entry {
 		list = append(list, k.claims[name])
 	}
 	return list
+}
+
+// byDriver are all claims by the name of their driver, in no order.
+func (k *Keeper) byDriver() map[string][]*entry {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	m := map[string][]*entry{}
+	for _, e := range k.claims {
+		if rec := e.rec.Load(); rec != nil {
+			m[rec.Claim.Driver] = append(m[rec.Claim.Driver], e)
+		}
+	}
+	return m
 }
 
 // entry finds a claim by name.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairlead/fairlead/cdi"
+	"github.com/fairlead/fairlead/internal/claim"
 	"github.com/fairlead/fairlead/internal/creds"
 )
 
@@ -15,13 +16,15 @@ import (
 // of another daemon that shares the CDI directory stay.
 func (k *Keeper) sweep() {
 	known := map[string]bool{}
-	for _, e := range k.entries() {
-		rec := e.rec.Load()
-		for i := range rec.Claim.Accesses {
-			known[filepath.Base(k.credsDir(e.name, rec.Claim.Accesses[i].Name))] = true
+	k.mu.RLock()
+	for name, e := range k.claims {
+		if rec := e.rec.Load(); rec != nil { // nil: released by its driver's coming
+			for i := range rec.Claim.Accesses {
+				known[claim.DeviceName(name, rec.Claim.Accesses[i].Name)] = true
+			}
 		}
-		resetFailed(rec) // a driver may have been mended meanwhile
 	}
+	k.mu.RUnlock()
 	k.sweepSpecs(known)
 	dirs, _ := os.ReadDir(k.cfg.CredsDir)
 	for _, d := range dirs {
