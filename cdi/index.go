@@ -169,7 +169,10 @@ func (x *Index) resolve(s *Snapshot, devices []string) ([]Ref, error) {
 	refs := make([]Ref, 0, len(devices))
 	// One spec for each file throughout, whatever leaves the cache meanwhile:
 	// its edits are to be made once.
-	held := make(map[*file]*Spec, min(len(devices), 64))
+	var held map[*file]*Spec
+	if len(devices) > 1 {
+		held = make(map[*file]*Spec, min(len(devices), 64))
+	}
 	var errs []error
 	for _, device := range devices {
 		f, key, err := s.find(device)
@@ -183,7 +186,9 @@ func (x *Index) resolve(s *Snapshot, devices []string) ([]Ref, error) {
 				errs = append(errs, fmt.Errorf("device %q: %w", device, err))
 				continue
 			}
-			held[f] = spec
+			if held != nil {
+				held[f] = spec
+			}
 		}
 		refs = append(refs, Ref{spec, spec.device(key.name)})
 	}

@@ -52,10 +52,12 @@ func Inject(c *oci.Spec, devices ...Ref) error {
 type injection struct {
 	config *oci.Spec
 	edits  []owned
+	few    [8]owned // memory for edits
 	counts struct{ env, nodes, mounts, gids, words int }
 
-	nodes []oci.LinuxDevice
-	rules []oci.LinuxDeviceCgroup
+	nodes *keyed[oci.LinuxDevice] // what linux.devices becomes; nil while there are none
+	rules []oci.LinuxDeviceCgroup // what is to be appended
+	ruled map[ruleKey]bool        // the rules there are
 	nets  map[string]oci.LinuxNetDevice
 	rdt   *oci.LinuxIntelRdt
 
@@ -72,10 +74,13 @@ type owned struct {
 
 // collect lists the edits in their order, each once, and counts what they hold.
 func (in *injection) collect(devices []Ref) {
-	in.edits = make([]owned, 0, 2*len(devices))
-	var seen map[any]bool
+	in.edits = in.few[:0]
+	if 2*len(devices) > len(in.few) {
+		in.edits = make([]owned, 0, 2*len(devices))
+	}
+	var seen map[*ContainerEdits]bool
 	if len(devices) > 8 {
-		seen = make(map[any]bool, 2*len(devices))
+		seen = make(map[*ContainerEdits]bool, 2*len(devices))
 	}
 	for _, d := range devices {
 		for _, e := range [2]*ContainerEdits{&d.Spec.ContainerEdits, &d.Device.ContainerEdits} {
@@ -188,7 +193,7 @@ func (in *injection) apply() {
 		in.applyMounts()
 	}
 	in.applyHooks()
-	if len(in.nodes) > 0 || in.nets != nil || in.rdt != nil {
+	if in.nodes != nil || in.nets != nil || in.rdt != nil {
 		in.applyLinux()
 	}
 }

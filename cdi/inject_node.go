@@ -1,8 +1,10 @@
 package cdi
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -33,26 +35,47 @@ func (in *injection) prepareNode(n *DeviceNode) error {
 		}
 	}
 	if in.nodes == nil {
-		in.nodes = make([]oci.LinuxDevice, 0, in.counts.nodes)
-		in.rules = make([]oci.LinuxDeviceCgroup, 0, in.counts.nodes)
-		in.numbers = make([]int64, 0, 2*in.counts.nodes)
+		in.beginNodes()
 	}
-	in.nodes = append(in.nodes, d)
-	if d.Type == "p" {
-		return nil
+	in.nodes.put(d)
+	if d.Type != "p" {
+		in.allow(d, cmp.Or(n.Permissions, "rwm"))
 	}
-	access := n.Permissions
-	if access == "" {
-		access = "rwm"
+	return nil
+}
+
+func (in *injection) beginNodes() {
+	var have []oci.LinuxDevice
+	if in.config.Linux != nil {
+		have = in.config.Linux.Devices
 	}
+	in.nodes = newKeyed(have, in.counts.nodes, func(d *oci.LinuxDevice) string { return d.Path })
+	in.rules = make([]oci.LinuxDeviceCgroup, 0, in.counts.nodes)
+	in.numbers = make([]int64, 0, 2*in.counts.nodes)
+	in.ruled = map[ruleKey]bool{}
+}
+
+// ruleKey is what makes two cgroup rules the same.
+type ruleKey struct {
+	kind, access string
+	major, minor int64
+}
+
+// allow lets the container use the device, by one rule however many nodes have
+// its numbers.
+func (in *injection) allow(d oci.LinuxDevice, access string) {
 	kind := d.Type
 	if kind == "u" { // cgroups know it as c only
 		kind = "c"
 	}
+	key := ruleKey{kind, access, d.Major, d.Minor}
+	if in.ruled[key] {
+		return
+	}
+	in.ruled[key] = true
 	in.numbers = append(in.numbers, d.Major, d.Minor)
 	numbers := in.numbers[len(in.numbers)-2:]
 	in.rules = append(in.rules, oci.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &numbers[0], Minor: &numbers[1], Access: access})
-	return nil
 }
 
 // fromHost fills in what a spec leaves out of a device node.
@@ -64,7 +87,7 @@ func (in *injection) fromHost(d *oci.LinuxDevice, path string) error {
 			return err
 		}
 		if in.hosts == nil {
-			in.hosts = make(map[string]hostNode, in.counts.nodes)
+			in.hosts = map[string]hostNode{}
 		}
 		in.hosts[path] = host
 	}
@@ -111,19 +134,16 @@ func (in *injection) applyLinux() {
 	if in.config.Linux != nil {
 		linux = *in.config.Linux
 	}
-	if len(in.nodes) > 0 {
-		devices := newKeyed(linux.Devices, len(in.nodes), func(d *oci.LinuxDevice) string { return d.Path })
-		for _, d := range in.nodes {
-			devices.put(d)
-		}
-		linux.Devices = devices.list()
+	if in.nodes != nil {
+		linux.Devices = in.nodes.list()
 	}
 	if len(in.rules) > 0 {
 		resources := oci.LinuxResources{}
 		if linux.Resources != nil {
 			resources = *linux.Resources
 		}
-		resources.Devices = addRules(resources.Devices, in.rules)
+		// At the end: the last rule that fits a device decides.
+		resources.Devices = append(slices.Clip(resources.Devices), in.rules...)
 		linux.Resources = &resources
 	}
 	if in.nets != nil {
@@ -133,24 +153,6 @@ func (in *injection) applyLinux() {
 		linux.IntelRdt = in.rdt
 	}
 	in.config.Linux = &linux
-}
-
-// addRules appends the rules to have, each once. A rule that stands before a
-// denial does not count: the last one that fits wins.
-func addRules(have, rules []oci.LinuxDeviceCgroup) []oci.LinuxDeviceCgroup {
-	type key struct {
-		kind, access string
-		major, minor int64
-	}
-	all := append(make([]oci.LinuxDeviceCgroup, 0, len(have)+len(rules)), have...)
-	seen := make(map[key]bool, len(rules))
-	for _, r := range rules {
-		if k := (key{r.Type, r.Access, *r.Major, *r.Minor}); !seen[k] {
-			seen[k] = true
-			all = append(all, r)
-		}
-	}
-	return all
 }
 
 func clone[T any](v *T) *T {
