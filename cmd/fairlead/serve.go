@@ -102,6 +102,9 @@ endpoint, name or certificate, 69 if another process serves the endpoint.`,
 	return cmd
 }
 
+// errStore ends a driver whose store has ended.
+var errStore = errors.New("the S3 endpoint failed")
+
 // serve fails on a wrong endpoint before it opens the store.
 func (o *serveOptions) serve(ctx context.Context) (err error) {
 	if _, err := plugin.ParseEndpoint(o.endpoint); err != nil {
@@ -128,5 +131,19 @@ func (o *serveOptions) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return cosi.Serve(ctx, o.name, objects.New(store), cosi.WithEndpoint(o.endpoint), cosi.WithLogger(log))
+	// A driver without its store is of no use: end, and be started again.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-store.Failed():
+			cancel(fmt.Errorf("%w: %w", errStore, err))
+		case <-ctx.Done():
+		}
+	}()
+	err = cosi.Serve(ctx, o.name, objects.New(store), cosi.WithEndpoint(o.endpoint), cosi.WithLogger(log))
+	if cause := context.Cause(ctx); errors.Is(cause, errStore) {
+		return errors.Join(cause, err)
+	}
+	return err
 }

@@ -69,6 +69,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return claim.Errorf(claim.CodeInUse, "another daemon answers on the socket %s", cfg.Socket).
 			WithHint("use that one (fairlead get), or choose another socket with --socket or --run-dir")
 	}
+	if errors.Is(err, plugin.ErrConfig) || errors.Is(err, plugin.ErrEndpoint) {
+		return claim.Errorf(claim.CodeInvalid, "serve the API: %v", err).WithHint("choose another socket with --socket")
+	}
 	if err != nil {
 		return fmt.Errorf("serve the API: %w", err)
 	}

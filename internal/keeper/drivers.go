@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -21,6 +22,10 @@ import (
 // mostCalls is how many calls one driver gets at a time. A driver that hangs
 // holds up its own claims only.
 const mostCalls = 64
+
+// patience is how long a driver may take to answer before it counts as
+// unreachable.
+const patience = 5 * time.Second
 
 // drivers are the COSI drivers of this host. Ours has no private path: it is
 // started and called as any vendor's.
@@ -39,8 +44,12 @@ type driver struct {
 	slots   chan struct{}
 	child   *supervise.Child // nil for one that somebody else runs
 	client  *cosi.Client     // read it after ready
-	mu      sync.Mutex       // guards rec.Identity and problem
-	trouble string           // why there is no client
+
+	endpoint string    // where it answers
+	since    time.Time // when we began to look for it
+
+	mu      sync.Mutex // guards what follows, and rec.Identity
+	trouble string     // why there is no client
 }
 
 // loadDrivers reads the configured drivers; ours is always among them.
@@ -91,10 +100,10 @@ func (ds *drivers) stop() {
 func (ds *drivers) run(d *driver) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.cancel = cancel
-	endpoint := d.rec.Endpoint
+	d.endpoint, d.since = d.rec.Endpoint, time.Now()
 	if len(d.rec.Exec) > 0 {
 		var err error
-		if endpoint, err = ds.spawn(d); err != nil {
+		if d.endpoint, err = ds.spawn(d); err != nil {
 			d.setTrouble(err.Error())
 			close(d.done)
 			return
@@ -102,7 +111,7 @@ func (ds *drivers) run(d *driver) {
 	}
 	go func() {
 		defer close(d.done)
-		d.connect(ctx, ds.k, endpoint)
+		d.connect(ctx, ds.k)
 	}()
 }
 
@@ -126,8 +135,8 @@ func (ds *drivers) spawn(d *driver) (endpoint string, err error) {
 
 // connect waits until the driver has said its name, then wakes its claims. The
 // client follows the driver through restarts by itself.
-func (d *driver) connect(ctx context.Context, k *Keeper, endpoint string) {
-	client, err := cosi.Dial(ctx, endpoint, cosi.DialLogger(k.log.With("driver", d.rec.Name)),
+func (d *driver) connect(ctx context.Context, k *Keeper) {
+	client, err := cosi.Dial(ctx, d.endpoint, cosi.DialLogger(k.log.With("driver", d.rec.Name)),
 		cosi.DialGRPC(grpc.WithChainUnaryInterceptor(reportAttempt)))
 	if err != nil {
 		if ctx.Err() == nil {
@@ -199,6 +208,9 @@ func (d *driver) status() claim.Driver {
 		}
 	default:
 		s.State = "Starting"
+		if s.Message == "" && !d.since.IsZero() && time.Since(d.since) > patience {
+			s.Message = "nothing answers at " + d.endpoint
+		}
 		if s.Message != "" {
 			s.State = "Unreachable"
 		}

@@ -3,7 +3,6 @@ package objectstore
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -147,9 +146,9 @@ func (s *Store) secret(a *accountRecord) (string, error) {
 
 func (s *Store) newAccount(o GrantOptions, now, expires time.Time) *accountRecord {
 	id := "FLAK" + rand.Text()[:16]
-	raw := make([]byte, 30)
-	rand.Read(raw) // never fails
-	secret := base64.RawURLEncoding.EncodeToString(raw)
+	// Letters and digits only, 200 bits: a key that begins with a dash, or holds
+	// a slash, breaks command lines and URLs that forget to quote it.
+	secret := (rand.Text() + rand.Text())[:40]
 	return &accountRecord{
 		ID:        id,
 		Created:   now.UTC(),

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -177,17 +178,19 @@ func (c *Child) set(f func(*State)) {
 	f(&c.state)
 }
 
-// Environ is the daemon's own environment without what a child has no use for
-// and what would mislead it, plus set.
+// Environ is the daemon's own environment without what is meant for the daemon
+// alone and would mislead a child, such as its own settings, plus set.
 func Environ(set ...string) []string {
 	var env []string
 	for _, kv := range os.Environ() {
-		name, _, _ := bytes.Cut([]byte(kv), []byte("="))
-		switch string(name) {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
 		case "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_USEC", "WATCHDOG_PID", "COSI_ENDPOINT", "CSI_ENDPOINT":
 			continue
 		}
-		env = append(env, kv)
+		if !strings.HasPrefix(name, "FAIRLEAD_") {
+			env = append(env, kv)
+		}
 	}
 	return append(env, set...)
 }

@@ -115,6 +115,7 @@ func TestTailKeepsTheEnd(t *testing.T) {
 
 func TestEnvironHidesWhatIsTheDaemons(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/x")
+	t.Setenv("FAIRLEAD_METRICS_LISTEN", "wrong:1") // two children would want one port
 	t.Setenv("COSI_ENDPOINT", "unix:///wrong.sock")
 	env := strings.Join(Environ("COSI_ENDPOINT=unix:///right.sock"), "\n")
 	if strings.Contains(env, "NOTIFY_SOCKET") || strings.Contains(env, "wrong") || !strings.Contains(env, "right") {
