@@ -37,13 +37,13 @@ type drivers struct {
 
 // driver is one of them.
 type driver struct {
-	rec     claim.Driver // as configured; Identity is kept up to date
-	cancel  context.CancelFunc
-	done    chan struct{}
-	ready   chan struct{} // closes once client is set
-	slots   chan struct{}
-	child   *supervise.Child // nil for one that somebody else runs
-	client  *cosi.Client     // read it after ready
+	rec    claim.Driver // as configured; Identity is kept up to date
+	cancel context.CancelFunc
+	done   chan struct{}
+	ready  chan struct{} // closes once client is set
+	slots  chan struct{}
+	child  *supervise.Child // nil for one that somebody else runs
+	client *cosi.Client     // read it after ready
 
 	endpoint string    // where it answers
 	since    time.Time // when we began to look for it
