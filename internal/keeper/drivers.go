@@ -129,6 +129,9 @@ func (ds *drivers) spawn(d *driver) (endpoint string, err error) {
 	}
 	d.child = supervise.Start(ds.k.log, supervise.Command{
 		Name: d.rec.Name, Argv: d.rec.Exec, Env: env, Dir: "/", Output: os.Stderr,
+		// Many a driver cannot bind where one that was killed has left its
+		// socket. The directory is ours to tidy (COSI-157).
+		Prepare: func() error { return plugin.RemoveStale(endpoint) },
 	})
 	return endpoint, nil
 }

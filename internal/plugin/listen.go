@@ -53,6 +53,22 @@ func Listen(endpoint string, mode fs.FileMode) (net.Listener, error) {
 	return l, err
 }
 
+// RemoveStale removes the socket of an endpoint that a dead process left behind,
+// for one that is about to be started there and may not do so itself. Errors
+// are those of [Listen]; an absent socket is none.
+func RemoveStale(endpoint string) error {
+	path, err := ParseEndpoint(endpoint)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockDir(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("remove stale socket %s: %w", path, err)
+	}
+	defer unlock()
+	return removeStale(path)
+}
+
 // lockDir keeps other processes of ours from probing, removing or binding a
 // socket in dir meanwhile: between two of these steps a fresh socket looks
 // like a stale one. The lock is on the directory itself, as no lock file may

@@ -89,6 +89,32 @@ func TestListenReplacesStaleSocket(t *testing.T) {
 }
 
 // Req: COSI-179
+func TestRemoveStale(t *testing.T) {
+	path := socketPath(t)
+	remove := func(want error) {
+		t.Helper()
+		if err := plugin.RemoveStale("unix://" + path); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	remove(nil) // absent
+	staleSocket(t, path)
+	remove(nil)
+	if left := names(t, filepath.Dir(path)); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	l := listen(t, path, 0)
+	remove(plugin.ErrInUse)
+	l.Close()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	remove(plugin.ErrConfig)
+	if left := names(t, filepath.Dir(path)); left != "p.sock" {
+		t.Errorf("left: %q", left)
+	}
+}
+
 func TestListenRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		put  func(t *testing.T, path string)

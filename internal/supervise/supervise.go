@@ -36,6 +36,9 @@ type Command struct {
 	Argv []string // Argv[0] is looked up in PATH
 	Env  []string // the whole environment, KEY=VALUE
 	Dir  string   // working directory; empty is the daemon's
+	// Prepare is called before each start, which its error prevents; nil for
+	// nothing.
+	Prepare func() error
 	// Grace is how long a child may take to stop once asked (SIGTERM) before
 	// it is killed; zero is 5 seconds.
 	Grace time.Duration
@@ -120,6 +123,11 @@ func (c *Child) keep(ctx context.Context) {
 
 // run starts the command once and waits for its end, which is always an error.
 func (c *Child) run(ctx context.Context) error {
+	if c.cmd.Prepare != nil {
+		if err := c.cmd.Prepare(); err != nil {
+			return err
+		}
+	}
 	cmd := exec.Command(c.cmd.Argv[0], c.cmd.Argv[1:]...)
 	cmd.Env, cmd.Dir = c.cmd.Env, c.cmd.Dir
 	out := io.Writer(&c.tail)

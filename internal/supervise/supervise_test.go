@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -62,6 +63,25 @@ func TestCommandThatCannotStart(t *testing.T) {
 	if got := c.State(); !strings.Contains(got.Message, "/nonexistent/driver") || got.PID != 0 {
 		t.Errorf("state %+v", got)
 	}
+}
+
+func TestPrepareComesBeforeEachStart(t *testing.T) {
+	dir := t.TempDir()
+	cmd := sh("mkdir " + dir + "/left") // fails the second time, unless tidied
+	cmd.Prepare = func() error {
+		_ = os.Remove(dir + "/left")
+		return nil
+	}
+	c := Start(quiet(), cmd)
+	eventually(t, "two restarts", func() bool { return c.State().Restarts >= 2 })
+	c.Stop()
+	if log := c.Log(); log != "" {
+		t.Errorf("it said %q", log)
+	}
+	cmd.Prepare = func() error { return errors.New("not now") }
+	c = Start(quiet(), cmd)
+	eventually(t, "a reason", func() bool { return c.State().Message == "not now" })
+	c.Stop()
 }
 
 func TestStopEndsAStubbornChildAndWhatItStarted(t *testing.T) {

@@ -183,6 +183,22 @@ func TestDriverCrashesInACall(t *testing.T) {
 	}
 }
 
+// TestDriverLeavesItsSocket: a driver that knows nothing of stale sockets is
+// started again all the same, after its own death and the daemon's.
+//
+// Req: COSI-157
+func TestDriverLeavesItsSocket(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	d := h.up()
+	h.addVendor("teller", "teller")
+	h.kill9(h.watch(h.driver("teller").PID))
+	h.ok("claim", "bucket", "photos", "--driver", "teller")
+	d.kill()
+	h.up()
+	h.ok("claim", "bucket", "more", "--driver", "teller")
+}
+
 // TestDriverThatCannotRun: its back-off, its last words and its output are shown.
 //
 // Req: COSI-173

@@ -3,8 +3,8 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
@@ -27,7 +27,8 @@ const vendorArg = "vendor-driver"
 
 // vendorMain is the driver. Its kinds: "scripted" does what the parameters of a
 // call say; "raw" answers with bytes of its own; "draft" knows the older draft
-// only; "broken" prints why and ends.
+// only; "teller" grants once and then tells the secret in errors; "broken" prints
+// why and ends.
 func vendorMain(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -39,6 +40,8 @@ func vendorMain(args []string) int {
 		err = serveRaw(ctx, rawAnswers)
 	case "draft":
 		err = serveRaw(ctx, draftAnswers)
+	case "teller":
+		err = serveRaw(ctx, tellerAnswers(vendor{dir}))
 	case "broken":
 		fmt.Println("vendor: starting")
 		fmt.Fprintln(os.Stderr, "vendor: the back end's certificate has expired")
@@ -72,12 +75,13 @@ func (v vendor) DriverDeleteBucket(context.Context, *cosipb.DriverDeleteBucketRe
 }
 
 func (v vendor) DriverGrantBucketAccess(_ context.Context, r *cosipb.DriverGrantBucketAccessRequest) (*cosipb.DriverGrantBucketAccessResponse, error) {
-	if err := v.follow(r.GetName(), r.GetParameters()); err != nil {
-		return nil, err
-	}
-	return &cosipb.DriverGrantBucketAccessResponse{AccountId: "acc-" + r.GetName(), Credentials: map[string]*cosipb.CredentialDetails{"s3": {Secrets: map[string]string{
-		"endpoint": "https://s3.example.com", "region": "far", "accessKeyID": "acc-" + r.GetName(), "accessSecretKey": vendorSecret(r.GetName()),
-	}}}}, nil
+	return granted(r.GetName()), v.follow(r.GetName(), r.GetParameters())
+}
+
+func granted(account string) *cosipb.DriverGrantBucketAccessResponse {
+	return &cosipb.DriverGrantBucketAccessResponse{AccountId: "acc-" + account, Credentials: map[string]*cosipb.CredentialDetails{"s3": {Secrets: map[string]string{
+		"endpoint": "https://s3.example.com", "region": "far", "accessKeyID": "acc-" + account, "accessSecretKey": vendorSecret(account),
+	}}}}
 }
 
 func (v vendor) DriverRevokeBucketAccess(_ context.Context, r *cosipb.DriverRevokeBucketAccessRequest) (*cosipb.DriverRevokeBucketAccessResponse, error) {
@@ -114,8 +118,7 @@ func (v vendor) follow(name string, parameters map[string]string) error {
 	case "panic":
 		panic("the vendor has a defect")
 	case "tell-secret": // as drivers in the wild do
-		fmt.Fprintln(os.Stderr, "granting", name)
-		return status.Errorf(codes.Internal, "policy of %s is wrong: accessSecretKey=%s", name, vendorSecret(name))
+		return status.Errorf(codes.Internal, "the policy of key %s is wrong", vendorSecret(name))
 	}
 	return nil
 }
@@ -130,7 +133,7 @@ func (v vendor) has(name string) bool {
 
 // serveRaw serves COSI without any of its rules: an answer by the last part of
 // a method's name; others are UNIMPLEMENTED.
-func serveRaw(ctx context.Context, answers map[string]func(request []byte) []byte) error {
+func serveRaw(ctx context.Context, answers map[string]func(request []byte) ([]byte, error)) error {
 	l, err := net.Listen("unix", strings.TrimPrefix(os.Getenv(cosi.EndpointEnv), "unix://"))
 	if err != nil {
 		return err
@@ -142,7 +145,14 @@ func serveRaw(ctx context.Context, answers map[string]func(request []byte) []byt
 			return status.Errorf(codes.Unimplemented, "no %s here", method)
 		}
 		var request []byte
-		return errors.Join(stream.RecvMsg(&request), stream.SendMsg(answer(request)))
+		if err := stream.RecvMsg(&request); err != nil {
+			return err
+		}
+		b, err := answer(request)
+		if err != nil {
+			return err
+		}
+		return stream.SendMsg(b)
 	}))
 	context.AfterFunc(ctx, s.Stop)
 	return s.Serve(l)
@@ -159,18 +169,18 @@ func (raw) Unmarshal(data []byte, v any) error {
 }
 
 // rawAnswers are right but for what the parameter "answer" asks for.
-var rawAnswers = map[string]func([]byte) []byte{
-	"DriverGetInfo": func([]byte) []byte { return wire(&cosipb.DriverGetInfoResponse{Name: "raw.example.com"}) },
-	"DriverCreateBucket": func(request []byte) []byte {
+var rawAnswers = map[string]func([]byte) ([]byte, error){
+	"DriverGetInfo": always(&cosipb.DriverGetInfoResponse{Name: "raw.example.com"}),
+	"DriverCreateBucket": func(request []byte) ([]byte, error) {
 		var r cosipb.DriverCreateBucketRequest
 		if err := proto.Unmarshal(request, &r); err != nil {
-			return nil
+			return nil, err
 		}
 		switch r.GetParameters()["answer"] {
 		case "empty":
-			return nil
+			return nil, nil
 		case "noise":
-			return []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3}
+			return []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3}, nil
 		case "long-id":
 			return wire(&cosipb.DriverCreateBucketResponse{BucketId: strings.Repeat("i", 129), BucketInfo: s3Region("r")})
 		case "huge":
@@ -178,33 +188,52 @@ var rawAnswers = map[string]func([]byte) []byte{
 		}
 		return wire(&cosipb.DriverCreateBucketResponse{BucketId: r.GetName(), BucketInfo: s3Region("r")})
 	},
-	"DriverDeleteBucket": func([]byte) []byte { return nil },
+	"DriverDeleteBucket": nothing,
 }
 
 // draftAnswers are those of a driver from before v1alpha1.
-var draftAnswers = map[string]func([]byte) []byte{
-	"ProvisionerGetInfo": func([]byte) []byte {
-		return wire(&draftpb.ProvisionerGetInfoResponse{ProvisionerIdentity: "old.example.com"})
-	},
-	"ProvisionerCreateBucket": func([]byte) []byte { return nil },
-	"ProvisionerDeleteBucket": func([]byte) []byte { return nil },
-	"ProvisionerGrantBucketAccess": func(request []byte) []byte {
+var draftAnswers = map[string]func([]byte) ([]byte, error){
+	"ProvisionerGetInfo":      always(&draftpb.ProvisionerGetInfoResponse{ProvisionerIdentity: "old.example.com"}),
+	"ProvisionerCreateBucket": nothing,
+	"ProvisionerDeleteBucket": nothing,
+	"ProvisionerGrantBucketAccess": func(request []byte) ([]byte, error) {
 		var r draftpb.ProvisionerGrantBucketAccessRequest
 		if err := proto.Unmarshal(request, &r); err != nil {
-			return nil
+			return nil, err
 		}
 		return wire(&draftpb.ProvisionerGrantBucketAccessResponse{
 			Principal:               "p-" + r.GetPrincipal(),
 			CredentialsFileContents: "[default]\naws_access_key_id = OLDKEY\naws_secret_access_key = " + vendorSecret(r.GetPrincipal()) + "\n",
 		})
 	},
-	"ProvisionerRevokeBucketAccess": func([]byte) []byte { return nil },
+	"ProvisionerRevokeBucketAccess": nothing,
 }
 
-func wire(m proto.Message) []byte {
-	b, err := proto.Marshal(m)
-	if err != nil {
-		panic(err)
+// tellerAnswers grant an account once. Asked again it is an error that tells
+// the secret, as of drivers in the wild.
+func tellerAnswers(v vendor) map[string]func([]byte) ([]byte, error) {
+	answers := maps.Clone(rawAnswers)
+	answers["DriverGrantBucketAccess"] = func(request []byte) ([]byte, error) {
+		var r cosipb.DriverGrantBucketAccessRequest
+		if err := proto.Unmarshal(request, &r); err != nil {
+			return nil, err
+		}
+		if v.has("told-" + r.GetName()) {
+			return nil, status.Errorf(codes.Internal, "account %s exists with key %s", r.GetName(), vendorSecret(r.GetName()))
+		}
+		if err := v.note("told-" + r.GetName()); err != nil {
+			return nil, err
+		}
+		return wire(granted(r.GetName()))
 	}
-	return b
+	answers["DriverRevokeBucketAccess"] = nothing
+	return answers
 }
+
+func wire(m proto.Message) ([]byte, error) { return proto.Marshal(m) }
+
+func always(m proto.Message) func([]byte) ([]byte, error) {
+	return func([]byte) ([]byte, error) { return wire(m) }
+}
+
+func nothing([]byte) ([]byte, error) { return nil, nil }
