@@ -57,7 +57,6 @@ type injection struct {
 
 	nodes *keyed[oci.LinuxDevice] // what linux.devices becomes; nil while there are none
 	rules []oci.LinuxDeviceCgroup // what is to be appended
-	ruled map[ruleKey]bool        // the rules there are
 	nets  map[string]oci.LinuxNetDevice
 	rdt   *oci.LinuxIntelRdt
 
@@ -107,7 +106,10 @@ func (in *injection) count(e *ContainerEdits) {
 	n.gids += len(e.AdditionalGIDs)
 	for _, m := range e.Mounts {
 		if m != nil {
-			n.words += len(m.Options) + 2
+			n.words += len(m.Options)
+			if !saysBind(m) {
+				n.words += 2
+			}
 		}
 	}
 	for _, h := range e.Hooks {
@@ -247,15 +249,15 @@ func (in *injection) applyMounts() {
 
 // options are the mount's own, and what a bind mount cannot do without.
 func (in *injection) options(m *Mount) []string {
-	if len(m.Options) == 0 && isBind(m) {
+	switch {
+	case saysBind(m) || !isBind(m):
+		return in.list(m.Options)
+	case len(m.Options) == 0:
 		return in.list([]string{"rbind", "rprivate"})
 	}
-	if isBind(m) && !slices.ContainsFunc(m.Options, func(o string) bool { return o == "bind" || o == "rbind" }) {
-		list := in.list(m.Options)
-		in.words = append(in.words, "rbind")
-		return in.words[len(in.words)-len(list)-1 : len(in.words) : len(in.words)]
-	}
-	return in.list(m.Options)
+	list := in.list(m.Options)
+	in.words = append(in.words, "rbind")
+	return in.words[len(in.words)-len(list)-1 : len(in.words) : len(in.words)]
 }
 
 // list copies strings into the injection's own memory: what goes into the

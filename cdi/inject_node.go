@@ -37,9 +37,9 @@ func (in *injection) prepareNode(n *DeviceNode) error {
 	if in.nodes == nil {
 		in.beginNodes()
 	}
-	in.nodes.put(d)
+	again := in.nodes.put(d)
 	if d.Type != "p" {
-		in.allow(d, cmp.Or(n.Permissions, "rwm"))
+		in.allow(d, cmp.Or(n.Permissions, "rwm"), again)
 	}
 	return nil
 }
@@ -52,27 +52,20 @@ func (in *injection) beginNodes() {
 	in.nodes = newKeyed(have, in.counts.nodes, func(d *oci.LinuxDevice) string { return d.Path })
 	in.rules = make([]oci.LinuxDeviceCgroup, 0, in.counts.nodes)
 	in.numbers = make([]int64, 0, 2*in.counts.nodes)
-	in.ruled = map[ruleKey]bool{}
 }
 
-// ruleKey is what makes two cgroup rules the same.
-type ruleKey struct {
-	kind, access string
-	major, minor int64
-}
-
-// allow lets the container use the device, by one rule however many nodes have
-// its numbers.
-func (in *injection) allow(d oci.LinuxDevice, access string) {
+// allow lets the container use the device. A node that several devices have,
+// again then, gets one rule.
+func (in *injection) allow(d oci.LinuxDevice, access string, again bool) {
 	kind := d.Type
 	if kind == "u" { // cgroups know it as c only
 		kind = "c"
 	}
-	key := ruleKey{kind, access, d.Major, d.Minor}
-	if in.ruled[key] {
+	if again && slices.ContainsFunc(in.rules, func(r oci.LinuxDeviceCgroup) bool {
+		return *r.Minor == d.Minor && *r.Major == d.Major && r.Type == kind && r.Access == access
+	}) {
 		return
 	}
-	in.ruled[key] = true
 	in.numbers = append(in.numbers, d.Major, d.Minor)
 	numbers := in.numbers[len(in.numbers)-2:]
 	in.rules = append(in.rules, oci.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &numbers[0], Minor: &numbers[1], Access: access})

@@ -26,30 +26,34 @@ func newKeyed[T any](have []T, more int, key func(*T) string) *keyed[T] {
 	return k
 }
 
-func (k *keyed[T]) put(v T) {
-	name := k.key(&v)
-	if i := k.find(name); i >= 0 {
+// put appends v and reports whether it takes the place of another.
+func (k *keyed[T]) put(v T) (replaces bool) {
+	last := len(k.items)
+	k.items = append(k.items, v)
+	name := k.key(&k.items[last]) // a pointer to v itself would cost an allocation
+	i := k.find(name, last)
+	if i >= 0 {
 		if k.dead == nil {
 			k.dead = make([]bool, cap(k.items))
 		}
 		k.dead[i] = true
 	}
 	if k.at != nil {
-		k.at[name] = len(k.items)
+		k.at[name] = last
 	}
-	k.items = append(k.items, v)
+	return i >= 0
 }
 
-// find is the last item with that key, or -1. The last is the one that counts:
-// those before it are dead, or were a list's own from the start.
-func (k *keyed[T]) find(name string) int {
+// find is the last of the first n items with that key, or -1. The last is the one
+// that counts: those before it are dead, or were a list's own from the start.
+func (k *keyed[T]) find(name string, n int) int {
 	if k.at != nil {
 		if i, ok := k.at[name]; ok {
 			return i
 		}
 		return -1
 	}
-	for i := len(k.items) - 1; i >= 0; i-- {
+	for i := n - 1; i >= 0; i-- {
 		if k.key(&k.items[i]) == name {
 			return i
 		}

@@ -249,6 +249,11 @@ func isBind(m *Mount) bool {
 	case "", "none", "bind":
 		return true
 	}
+	return saysBind(m)
+}
+
+// saysBind tells a mount with bind or rbind among its options.
+func saysBind(m *Mount) bool {
 	for _, o := range m.Options {
 		if o == "bind" || o == "rbind" {
 			return true
