@@ -678,3 +678,37 @@ func TestRepeatedCallsTellWhy(t *testing.T) {
 		t.Errorf("once the driver is mended: %q, %v", c.Message, err)
 	}
 }
+
+// A driver that tells a key in an error does not make us tell it.
+// Req: COSI-149
+func TestKeysInErrorsAreMasked(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k := h.open(t, v.endpoint)
+	mustClaim(t, k, claim.Request{Name: "photos"})
+	for _, code := range []codes.Code{codes.Internal, codes.Unavailable, codes.PermissionDenied} {
+		v.set(func() {
+			v.fail = func(string) error { return status.Errorf(code, "%s: acc-ba has the key %q", code, "secret-key-1") }
+		})
+		if _, err := k.RotateAccess("photos", claim.DefaultName, 0); err != nil && code == codes.Internal {
+			t.Fatal(err)
+		}
+		c, err := k.waitFor(soon(t), "photos", func(c *claim.Claim) (bool, error) {
+			return strings.Contains(c.Accesses[0].Message, code.String()), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := c.Accesses[0].Message; strings.Contains(m, "secret-key-1") || !strings.Contains(m, `acc-ba has the key "***"`) {
+			t.Errorf("the message is %q", m)
+		}
+	}
+	events, err := k.Events("photos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if strings.Contains(e.Message, "secret-key-1") {
+			t.Errorf("an event says %q", e.Message)
+		}
+	}
+}
