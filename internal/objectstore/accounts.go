@@ -145,7 +145,7 @@ func (s *Store) secret(a *accountRecord) (string, error) {
 }
 
 func (s *Store) newAccount(o GrantOptions, now, expires time.Time) *accountRecord {
-	id := "FLAK" + rand.Text()[:16]
+	id := s.ids.next(now)
 	// Letters and digits only, 200 bits: a key that begins with a dash, or holds
 	// a slash, breaks command lines and URLs that forget to quote it.
 	secret := (rand.Text() + rand.Text())[:40]

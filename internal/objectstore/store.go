@@ -72,6 +72,7 @@ type Store struct {
 
 	names keyedLocks // one change at a time per bucket and per account name
 	keys  keyedLocks // see usage
+	ids   ids
 	dirs  dirSyncer
 
 	mu       sync.RWMutex
