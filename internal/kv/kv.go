@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -108,6 +109,9 @@ func (db *DB) Update(fn func(*Tx) error) error {
 // commit writes all that is queued in one transaction. An update that fails is
 // taken out and the others are tried again without it.
 func (db *DB) commit() {
+	// Callers that are about to join get the chance to; one that is alone
+	// loses nothing.
+	runtime.Gosched()
 	batch := <-db.queue
 	db.queue <- nil
 	for len(batch) > 0 {
