@@ -90,14 +90,30 @@ func (k *Keeper) kick(e *entry) {
 func (k *Keeper) kickAll(claims []*entry) {
 	var next atomic.Int64
 	for range min(mostCalls, len(claims)) {
-		k.work.Go(func() {
+		if !k.admit() {
+			return
+		}
+		go func() {
+			defer k.work.Done()
 			for i := next.Add(1); i <= int64(len(claims)); i = next.Add(1) {
 				if e := claims[i-1]; k.begin(e) {
 					k.reconcile(e)
 				}
 			}
-		})
+		}()
 	}
+}
+
+// admit counts one more goroutine in, unless the keeper is closing: Close waits
+// for those that were let in before, and there are no others.
+func (k *Keeper) admit() bool {
+	k.gate.Lock()
+	defer k.gate.Unlock()
+	if k.ctx.Err() != nil {
+		return false
+	}
+	k.work.Add(1)
+	return true
 }
 
 // begin reports whether the caller is to reconcile the claim. Else somebody
@@ -109,12 +125,8 @@ func (k *Keeper) begin(e *entry) bool {
 		e.again = true
 		return false
 	}
-	if k.ctx.Err() != nil || e.gone() {
-		return false
-	}
-	e.running = true
-	k.work.Add(1)
-	return true
+	e.running = !e.gone() && k.admit()
+	return e.running
 }
 
 // kickIn has the claim reconciled after a pause, unless something does so

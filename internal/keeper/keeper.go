@@ -47,6 +47,7 @@ type Keeper struct {
 	log     *slog.Logger
 	ctx     context.Context
 	cancel  context.CancelFunc
+	gate    sync.Mutex // orders admit and Close
 	work    sync.WaitGroup
 	drivers *drivers
 	classes *classes
@@ -113,7 +114,9 @@ func (k *Keeper) remember(records []*ledger.Record) {
 // Close stops the reconciling, then the drivers. What was under way converges
 // at the next start.
 func (k *Keeper) Close() {
+	k.gate.Lock()
 	k.cancel()
+	k.gate.Unlock()
 	k.mu.Lock()
 	for _, e := range k.claims {
 		e.stopTimer()
