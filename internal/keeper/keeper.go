@@ -67,11 +67,12 @@ func Open(cfg Config) (*Keeper, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Keeper{cfg: cfg, log: cfg.Log, ctx: ctx, cancel: cancel, claims: map[string]*entry{}}
+	unfinished := k.unfinishedSpecs() // before the first driver comes and more are written
 	if err := k.load(); err != nil {
 		cancel()
 		return nil, err
 	}
-	k.sweep()
+	k.sweep(unfinished)
 	for _, claims := range k.byDriver() {
 		k.kickAll(claims)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -710,5 +711,37 @@ func TestKeysInErrorsAreMasked(t *testing.T) {
 		if strings.Contains(e.Message, "secret-key-1") {
 			t.Errorf("an event says %q", e.Message)
 		}
+	}
+}
+
+// What a kill left of a half-written CDI spec is removed; what another daemon
+// is writing is not.
+func TestUnfinishedSpecsAreSwept(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k, closeAll := h.start(t, v.endpoint)
+	mustClaim(t, k, claim.Request{Name: "photos"})
+	closeAll()
+	for name, text := range map[string]string{
+		".fairlead.dev-bucket_photos.json.tmp-1": "",
+		".fairlead.dev-bucket_gone.json.tmp-2":   `{"hostPath": "` + h.creds + `/gone"}`,
+		".fairlead.dev-bucket_other.json.tmp-3":  `{"hostPath": "/run/other/creds/other"}`,
+		".fairlead.dev-bucket_other.json.tmp-4":  "",
+	} {
+		if err := os.WriteFile(filepath.Join(h.cdi, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.open(t, v.endpoint)
+	entries, err := os.ReadDir(h.cdi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	want := []string{".fairlead.dev-bucket_other.json.tmp-3", ".fairlead.dev-bucket_other.json.tmp-4", "fairlead.dev-bucket_photos.json"}
+	if !slices.Equal(names, want) {
+		t.Errorf("the CDI directory holds %v, want %v", names, want)
 	}
 }
