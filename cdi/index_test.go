@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
@@ -457,4 +459,42 @@ func TestIndexAtOnce(t *testing.T) {
 	}
 	cancel()
 	readers.Wait()
+}
+
+// TestPoll: without inotify, changes are found by looking.
+func TestPoll(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		x := NewIndex([]string{dir})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- x.poll(ctx) }()
+		for i := range 3 {
+			synctest.Wait()
+			putSpec(t, dir+"/a.json", "v.com/c", fmt.Sprint(i), "d")
+			time.Sleep(pollEvery) // the bubble's clock, not ours
+			synctest.Wait()
+			if got := from(x, "v.com/c=d"); got != fmt.Sprint(i) {
+				t.Errorf("round %d: %s", i, got)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWatchBlind: a directory that cannot be watched is looked at.
+func TestWatchBlind(t *testing.T) {
+	dir := t.TempDir()
+	fsn, err := fsnotify.NewWatcher()
+	must(t, err)
+	x := NewIndex([]string{dir})
+	w := watcher{index: x, fsn: fsn, infos: map[string]os.FileInfo{}}
+	must(t, fsn.Close()) // no watch can be added
+	w.follow()
+	if !w.blind {
+		t.Error("not blind")
+	}
 }

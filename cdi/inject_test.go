@@ -77,7 +77,7 @@ func indented(t *testing.T, v any) string {
 
 // TestInject runs the cases of testdata/inject.
 //
-// Req: CDI-019, CDI-022, CDI-023, CDI-054, CDI-056, CDI-057, CDI-058, CDI-060, CDI-064, CDI-080, CDI-087
+// Req: CDI-019, CDI-022, CDI-054, CDI-056, CDI-057, CDI-058, CDI-060, CDI-064, CDI-087
 // Req: CDI-095, CDI-096, CDI-097, CDI-098, CDI-123, CDI-124, CDI-125
 func TestInject(t *testing.T) {
 	for _, archive := range caseArchives(t, "inject") {

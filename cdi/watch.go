@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,8 +25,8 @@ const (
 
 // Watch keeps the index up to date until ctx ends, and returns nil then. It
 // follows directories that appear later, links on the way to a directory or file
-// (such as a ConfigMap's ..data) and what they lead to. Without inotify it looks
-// at the directories every second.
+// (such as a ConfigMap's ..data) and what they lead to. Without inotify, or where
+// that fails, it looks at the directories every second.
 func (x *Index) Watch(ctx context.Context) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -68,6 +69,10 @@ type watcher struct {
 	// real is the number of the spec directory that a watched one is.
 	real map[string]int
 
+	// blind says that a directory cannot be watched, for lack of permission or
+	// of watches: then all are looked at now and again too.
+	blind bool
+
 	all   bool // everything is to be looked at
 	files map[int]map[string]bool
 }
@@ -77,6 +82,7 @@ type watcher struct {
 // watched gave no event.
 func (w *watcher) follow() {
 	for range 10 {
+		w.blind = false
 		w.names, w.real = w.wanted()
 		watched := map[string]bool{}
 		for _, dir := range w.fsn.WatchList() {
@@ -110,7 +116,8 @@ func (w *watcher) watch(dir string, watched bool) bool {
 	if watched {
 		_ = w.fsn.Remove(dir)
 	}
-	if w.fsn.Add(dir) != nil {
+	if err := w.fsn.Add(dir); err != nil {
+		w.blind = w.blind || !errors.Is(err, fs.ErrNotExist)
 		return false
 	}
 	w.infos[dir] = fi
@@ -196,7 +203,10 @@ func (w *watcher) wait(ctx context.Context) error {
 	if w.all {
 		return nil
 	}
-	var quiet, late <-chan time.Time
+	var quiet, late, poll <-chan time.Time
+	if w.blind {
+		poll = time.After(pollEvery)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -217,6 +227,9 @@ func (w *watcher) wait(ctx context.Context) error {
 			if errors.Is(err, fsnotify.ErrClosed) {
 				return fmt.Errorf("watch spec directories: %w", err)
 			}
+			w.all = true
+			return nil
+		case <-poll:
 			w.all = true
 			return nil
 		case <-quiet:

@@ -242,3 +242,26 @@ func TestFileName(t *testing.T) {
 		must(t, checkFileName(want))
 	}
 }
+
+// FuzzParseDevice: what is taken apart can be put together, and is what a spec
+// can hold.
+func FuzzParseDevice(f *testing.F) {
+	for _, s := range []string{"vendor.com/class=name", "a/b=0", "a..b/c=d", "=", "a/b/c=d", "a/b=c=d", "\x00/\xff=="} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, device string) {
+		vendor, class, name, err := ParseDevice(device)
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%q: %v", device, err)
+			}
+			return
+		}
+		if QualifiedName(vendor+"/"+class, name) != device {
+			t.Errorf("%q came apart as %q, %q, %q", device, vendor, class, name)
+		}
+		if err := Validate(&Spec{Version: "0.6.0", Kind: vendor + "/" + class, Devices: []Device{{Name: name}}}); err != nil {
+			t.Errorf("%q: %v", device, err)
+		}
+	})
+}

@@ -37,6 +37,9 @@ type Input struct {
 // written faithfully is an error that names the field and never holds the value.
 // Values of which nothing is known have no file.
 func Render(in Input) (map[string][]byte, error) {
+	if strings.ContainsAny(in.Claim, "[]\"\\#; \t\r\n\x00") {
+		return nil, fmt.Errorf("render credentials: %q cannot be the name of a profile", in.Claim)
+	}
 	if err := checkInfo(in.Info); err != nil {
 		return nil, fmt.Errorf("render credentials of claim %q: %w", in.Claim, err)
 	}

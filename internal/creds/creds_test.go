@@ -126,6 +126,7 @@ func TestRenderRefuses(t *testing.T) {
 		"query in endpoint":    func(in *Input) { in.Info.Spec.SecretS3.Endpoint = "https://host/?k=" + secret },
 		"endpoint is no URL":   func(in *Input) { in.Info.Spec.SecretS3.Endpoint = "http://[" + secret },
 		"newline in SAS token": func(in *Input) { *in = azureInput("sig=" + secret + "\n") },
+		"claim ends the line":  func(in *Input) { in.Claim = "a]\n[default" },
 		"space in GCS key":     func(in *Input) { *in = gcsInput(); in.Info.Spec.SecretGCS.AccessSecret = secret + "\t" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,12 +49,17 @@ func (o Options) fileMode() uint32 {
 	return 0o400
 }
 
-// versionMode is the mode of a finished version; nothing is ever added to one.
+// versionMode is the mode of a finished version; nothing is ever added to one. A
+// user other than root keeps the right to write, for rm would fail without.
 func (o Options) versionMode() uint32 {
+	mode := uint32(0o500)
 	if o.GID != nil {
-		return 0o550
+		mode = 0o550
 	}
-	return 0o500
+	if os.Geteuid() != 0 {
+		mode |= 0o200
+	}
+	return mode
 }
 
 // dirMode is the mode of the directory itself, in which links are swapped.
@@ -153,6 +158,9 @@ func (d *directory) publish(files map[string][]byte, o Options) (changed bool, e
 	if err != nil {
 		return false, err
 	}
+	if err := d.clearWay(entries, files); err != nil {
+		return false, err
+	}
 	stale := d.stale(entries, files, want)
 	if strings.TrimPrefix(have, untidy) != want {
 		changed = true
@@ -223,14 +231,22 @@ func (d *directory) writeVersion(name string, files map[string][]byte, o Options
 	return v.sync()
 }
 
+// clearWay refuses to go on where something that is not ours has the name of a
+// file.
+func (d *directory) clearWay(entries []string, files map[string][]byte) error {
+	for _, name := range entries {
+		if _, wanted := files[name]; wanted && !d.isOurLink(name) {
+			return fmt.Errorf("%q is in the way: it was not written by fairlead; move it elsewhere", name)
+		}
+	}
+	return nil
+}
+
 // link makes the names that a reader uses. Those of new files lead nowhere until
 // the swap, which is the same to a reader as that they are not there.
 func (d *directory) link(entries []string, files map[string][]byte) error {
 	for name := range files {
 		if slices.Contains(entries, name) {
-			if !d.isOurLink(name) {
-				return fmt.Errorf("%q is in the way: it was not written by fairlead; move it elsewhere", name)
-			}
 			continue
 		}
 		if err := unix.Symlinkat(dataLink+"/"+name, d.fd, name); err != nil {
