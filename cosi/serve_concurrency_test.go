@@ -149,9 +149,9 @@ func TestServePassesDeadlinesOn(t *testing.T) {
 
 func TestServeSurvivesPanics(t *testing.T) {
 	for name, crash := range map[string]func(){
-		"panic":   func() { panic("out of cheese") },
-		"index":   func() { var s []int; _ = s[len(s)] },
-		"goexit":  func() { runtime.Goexit() },
+		"panic":  func() { panic("out of cheese") },
+		"index":  func() { var s []int; _ = s[len(s)] },
+		"goexit": func() { runtime.Goexit() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &store{before: func(context.Context, proto.Message) error { crash(); return nil }}
