@@ -190,7 +190,13 @@ func (x *Index) resolve(s *Snapshot, devices []string) ([]Ref, error) {
 				held[f] = spec
 			}
 		}
-		refs = append(refs, Ref{spec, spec.device(key.name)})
+		d := spec.device(key.name)
+		if d == nil || spec.Kind != key.kind {
+			// It was changed so quickly that it looks the same.
+			errs = append(errs, fmt.Errorf("device %q: %s: %w", device, f.path(), errChanged))
+			continue
+		}
+		refs = append(refs, Ref{spec, d})
 	}
 	if errs != nil {
 		return nil, errors.Join(errs...)
