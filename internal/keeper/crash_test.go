@@ -134,7 +134,8 @@ func (m chanMutex) Unlock() { <-m }
 func child(t *testing.T, dir, endpoint, name, killAt string, before bool) (points []string, killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), "KEEPER_TEST_SCENARIO="+name, "KEEPER_TEST_DIR="+dir, "KEEPER_TEST_ENDPOINT="+endpoint, "KEEPER_TEST_KILL="+killAt)
+	cmd.Env = append(os.Environ(), "KEEPER_TEST_SCENARIO="+name, "KEEPER_TEST_DIR="+dir, "KEEPER_TEST_ENDPOINT="+endpoint, "KEEPER_TEST_KILL="+killAt,
+		"GORACE=atexit_sleep_ms=0") // else each child sleeps a second before it ends
 	if before {
 		cmd.Env = append(cmd.Env, "KEEPER_TEST_BEFORE=1")
 	}

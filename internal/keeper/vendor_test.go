@@ -175,6 +175,7 @@ func shortDir(t testing.TB) string {
 type host struct {
 	state, creds, cdi, sockets string
 	clock                      func() time.Time
+	builtIn                    bool // the vendor's driver counts as ours
 }
 
 func newHost(t testing.TB) *host {
@@ -208,7 +209,7 @@ func (h *host) start(t testing.TB, endpoint string) (k *Keeper, closeAll func())
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		led.PutDriver(claim.Driver{Name: "vendor", Endpoint: endpoint}),
+		led.PutDriver(claim.Driver{Name: "vendor", Endpoint: endpoint, BuiltIn: h.builtIn}),
 		led.PutBucketClass(claim.BucketClass{Name: claim.DefaultName, Driver: "vendor", DeletionPolicy: claim.Retain}),
 	} {
 		if err != nil {
