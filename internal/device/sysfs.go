@@ -167,7 +167,7 @@ func describe(d sysdev) map[string]string {
 		a.set(AttrProduct, usb.hex("idProduct"))
 		a.set(AttrSerial, usb.attr("serial"))
 		a.set(AttrPort, clean(usb.name()))
-		a.set(AttrModel, strings.TrimSpace(usb.attr("manufacturer")+" "+usb.attr("product")))
+		a.set(AttrModel, clean(usb.attr("manufacturer")+" "+usb.attr("product")))
 	}
 	return a
 }
