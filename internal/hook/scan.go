@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +25,6 @@ type scan struct {
 	root        *Root
 	dirs        []scanDir
 	known       map[fileID]int // directories, by their place in dirs
-	libraries   map[fileID]found
 	entries     []ldcache.Entry
 	little, big int // libraries by byte order
 }
@@ -40,14 +37,8 @@ type scanDir struct {
 	folder bool   // asked for: what fails there is an error
 }
 
-// found is what a file is: a library, or not.
-type found struct {
-	lib ldcache.Library
-	ok  bool
-}
-
 func newScan(r *Root) *scan {
-	return &scan{root: r, known: map[fileID]int{}, libraries: map[fileID]found{}}
+	return &scan{root: r, known: map[fileID]int{}}
 }
 
 // addAll adds directories to those that are scanned, each once, by whatever
@@ -123,7 +114,9 @@ func (s *scan) addHwcaps(dir string, folder bool) error {
 func (s *scan) run() error {
 	var failed []error
 	for _, d := range s.dirs {
-		if err := s.scan(d); err != nil {
+		// What cannot be read where nobody asked for it is no library, as it is
+		// not for the dynamic linker's own tool.
+		if err := s.scan(d); err != nil && d.folder {
 			failed = append(failed, fmt.Errorf("folder %s: %w", d.path, err))
 		}
 	}
@@ -137,57 +130,14 @@ func (s *scan) close() {
 	}
 }
 
-// candidate is the file that a SONAME will be found by in one directory.
-type candidate struct {
-	name   string
-	soname string
-	lib    ldcache.Library
-	link   bool
-}
-
-// scan finds the newest library of each SONAME in a directory. What cannot be
-// read there is no library, as in the dynamic linker's own tool.
+// scan finds the libraries of a directory, makes their links and remembers them.
 func (s *scan) scan(d scanDir) error {
-	entries, err := list(d.fd)
+	l, err := newListing(s.root, d)
 	if err != nil {
-		return ifFolder(d, err)
-	}
-	l := listing{scan: s, dir: d, entries: entries}
-	best := map[string]int{}
-	var all []candidate
-	for _, e := range entries {
-		c, ok := l.candidate(e)
-		if !ok {
-			continue
-		}
-		i, taken := best[c.soname]
-		switch {
-		case !taken:
-			best[c.soname] = len(all)
-			all = append(all, c)
-		case c.newerThan(all[i]):
-			all[i] = c
-		}
-	}
-	return s.keep(d, &l, all)
-}
-
-// newerThan says which of two files of one SONAME is the better: a file is
-// better than a link, and then the name decides.
-func (c candidate) newerThan(other candidate) bool {
-	if c.link != other.link {
-		return other.link
-	}
-	return ldcache.CompareNames(other.name, c.name) < 0
-}
-
-// keep makes the links of a directory and remembers its libraries.
-func (s *scan) keep(d scanDir, l *listing, all []candidate) error {
-	if len(s.entries)+len(all) > maxLibraries {
-		return fmt.Errorf("there are more than %d libraries", maxLibraries)
+		return err
 	}
 	var failed []error
-	for _, c := range all {
+	for _, c := range l.candidates() {
 		file := c.soname
 		switch {
 		case d.hwcaps != "":
@@ -197,18 +147,15 @@ func (s *scan) keep(d scanDir, l *listing, all []candidate) error {
 				failed = append(failed, fmt.Errorf("link %s to %s: %w", c.soname, c.name, err))
 			}
 		}
+		if len(s.entries) == maxLibraries {
+			return fmt.Errorf("there are more than %d libraries", maxLibraries)
+		}
 		s.entries = append(s.entries, ldcache.Entry{
 			Name: c.soname, Path: d.path + "/" + file, Flags: c.lib.Flags, Hwcaps: d.hwcaps, ISA: c.lib.ISA,
 		})
+		s.count(c.lib)
 	}
-	return ifFolder(d, errors.Join(failed...))
-}
-
-func ifFolder(d scanDir, err error) error {
-	if d.folder {
-		return err
-	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // count remembers which byte order the libraries have.
@@ -218,164 +165,4 @@ func (s *scan) count(lib ldcache.Library) {
 	} else {
 		s.little++
 	}
-}
-
-// listing is a directory that is being scanned.
-type listing struct {
-	scan    *scan
-	dir     scanDir
-	entries []entry
-	links   map[string]string // what links say that have been read
-}
-
-// candidate says whether an entry is a library, and by which name it is found.
-func (l *listing) candidate(e entry) (candidate, bool) {
-	if !l.considered(e) {
-		return candidate{}, false
-	}
-	c := candidate{name: e.name, link: e.kind == unix.DT_LNK}
-	var ok bool
-	if c.link {
-		c.lib, ok = l.follow(e.name)
-	} else {
-		c.lib, ok = l.read(e.name)
-	}
-	if !ok {
-		return candidate{}, false
-	}
-	c.soname = c.lib.Soname
-	if c.soname == "" {
-		c.soname = e.name
-	}
-	// A SONAME with a slash is looked up by path and never in the cache; a link
-	// by that name would lie wherever the library's author wished.
-	if strings.ContainsRune(c.soname, '/') || c.soname == "." || c.soname == ".." {
-		return candidate{}, false
-	}
-	// A link is found by its own name, if that is the SONAME or the name that a
-	// compiler uses; by any other name it stands for a library of its own.
-	if c.link && (e.name == c.soname || strings.HasSuffix(e.name, ".so") && strings.HasPrefix(c.soname, e.name)) {
-		c.soname = e.name
-	} else {
-		c.link = false
-	}
-	return c, true
-}
-
-func (l *listing) considered(e entry) bool {
-	if e.kind != unix.DT_REG && e.kind != unix.DT_LNK {
-		return false
-	}
-	if l.dir.hwcaps != "" && e.kind != unix.DT_REG {
-		return !ldcache.IsUnfinished(e.name)
-	}
-	return ldcache.IsLibrary(e.name)
-}
-
-// follow reads the library that a link leads to. Most lead to a file beside
-// them that is known already.
-func (l *listing) follow(name string) (ldcache.Library, bool) {
-	target, err := readlink(l.dir.fd, name)
-	if err != nil {
-		return ldcache.Library{}, false
-	}
-	if l.links == nil {
-		l.links = map[string]string{}
-	}
-	l.links[name] = target
-	if i, ok := l.find(target); ok && l.entries[i].kind == unix.DT_REG {
-		return l.read(target)
-	}
-	fd, err := l.scan.root.open(l.dir.path+"/"+name, unix.O_PATH)
-	if err != nil {
-		return ldcache.Library{}, false
-	}
-	defer unix.Close(fd)
-	return l.scan.library(fd)
-}
-
-func (l *listing) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(l.entries, name, func(e entry, name string) int {
-		return strings.Compare(e.name, name)
-	})
-}
-
-// read reads a library that lies in the directory itself.
-func (l *listing) read(name string) (ldcache.Library, bool) {
-	fd, err := openEntry(l.dir.fd, name, unix.O_PATH)
-	if err != nil {
-		return ldcache.Library{}, false
-	}
-	defer unix.Close(fd)
-	return l.scan.library(fd)
-}
-
-// library reads what an O_PATH descriptor is of, each file once.
-func (s *scan) library(fd int) (ldcache.Library, bool) {
-	st, err := statOf(fd)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return ldcache.Library{}, false
-	}
-	if f, ok := s.libraries[st.id()]; ok {
-		return f.lib, f.ok
-	}
-	opened, err := s.root.reopen(fd, unix.O_RDONLY|unix.O_NONBLOCK)
-	if err != nil {
-		return ldcache.Library{}, false
-	}
-	defer unix.Close(opened)
-	lib, err := ldcache.ReadLibrary(descriptor(opened))
-	f := found{lib, err == nil}
-	if f.ok {
-		s.count(lib)
-	}
-	s.libraries[st.id()] = f
-	return f.lib, f.ok
-}
-
-// descriptor reads a file at an offset.
-type descriptor int
-
-func (d descriptor) ReadAt(b []byte, at int64) (int, error) {
-	n, err := unix.Pread(int(d), b, at)
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
-}
-
-// link makes the link by which a library is found. One that leads to the same
-// file by another way is right too; a file in its place is left alone.
-func (l *listing) link(c candidate) error {
-	if c.name == c.soname {
-		return nil
-	}
-	if l.links[c.soname] == c.name {
-		return nil
-	}
-	i, exists := l.find(c.soname)
-	if exists && l.entries[i].kind != unix.DT_LNK {
-		return nil
-	}
-	if exists && l.same(c.soname, c.name) {
-		return nil
-	}
-	return l.scan.root.symlinkAt(l.dir.fd, c.soname, c.name)
-}
-
-// same says whether two names in the directory lead to one file.
-func (l *listing) same(a, b string) bool {
-	x, okX := l.id(a)
-	y, okY := l.id(b)
-	return okX && okY && x == y
-}
-
-func (l *listing) id(name string) (fileID, bool) {
-	fd, err := l.scan.root.open(path.Join(l.dir.path, name), unix.O_PATH)
-	if err != nil {
-		return fileID{}, false
-	}
-	defer unix.Close(fd)
-	st, err := statOf(fd)
-	return st.id(), err == nil
 }

@@ -2,11 +2,11 @@ package ldcache
 
 import (
 	"bytes"
-	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math/bits"
+	"slices"
 )
 
 // ErrNotLibrary says that a file is no shared library that the dynamic linker
@@ -29,18 +29,23 @@ const (
 	maxProperty = 4 << 10
 )
 
-// ReadLibrary reads what the cache needs to know of an ELF file: its header, its
+// Reader reads libraries one after the other. The zero value is ready; it is
+// not for several goroutines at once.
+type Reader struct {
+	head [4096]byte // of nearly every library it holds all program headers
+	more []byte
+}
+
+// Read reads what the cache needs to know of an ELF file: its header, its
 // program headers, its dynamic section and one string. It is not debug/elf,
 // which reads the sections too, on which the dynamic linker does not rely
 // and which a stripped library lacks.
-func ReadLibrary(file io.ReaderAt) (Library, error) {
-	// One page holds the header and the program headers of nearly every library.
-	var page [4096]byte
-	n, err := file.ReadAt(page[:], 0)
+func (r *Reader) Read(file io.ReaderAt) (Library, error) {
+	n, err := file.ReadAt(r.head[:], 0)
 	if err != nil && err != io.EOF {
 		return Library{}, err
 	}
-	f := image{file: file, head: page[:n]}
+	f := image{file: file, head: r.head[:n], more: &r.more}
 	if err := f.header(); err != nil {
 		return Library{}, err
 	}
@@ -51,19 +56,31 @@ func ReadLibrary(file io.ReaderAt) (Library, error) {
 	if lib.Soname, err = f.soname(); err != nil {
 		return Library{}, err
 	}
-	if f.machine == elf.EM_X86_64 || f.machine == elf.EM_386 {
+	if f.machine == machineX86_64 || f.machine == machine386 {
 		lib.ISA = f.isa()
 	}
 	return lib, nil
 }
 
+// The numbers of the ELF format that matter here.
+const (
+	typeDynamic     = 3
+	programLoad     = 1
+	programDynamic  = 2
+	programProperty = 0x6474e553
+	tagNull         = 0
+	tagStrings      = 5
+	tagSoname       = 14
+)
+
 // image is an ELF file of either class and byte order.
 type image struct {
 	file    io.ReaderAt
 	head    []byte // its first bytes
+	more    *[]byte
 	order   Order
 	wide    bool // 64 bits
-	machine elf.Machine
+	machine uint16
 	flags   Flags
 
 	programs          uint64 // where the program headers are
@@ -77,28 +94,28 @@ type segment struct{ offset, address, size, align uint64 }
 
 func (f *image) header() error {
 	b := f.head
-	if len(b) < 64 || !bytes.HasPrefix(b, []byte(elf.ELFMAG)) {
+	if len(b) < 64 || !bytes.HasPrefix(b, []byte("\x7fELF")) {
 		return ErrNotLibrary
 	}
-	switch elf.Data(b[elf.EI_DATA]) {
-	case elf.ELFDATA2LSB:
+	switch b[5] {
+	case 1:
 		f.order = binary.LittleEndian
-	case elf.ELFDATA2MSB:
+	case 2:
 		f.order = binary.BigEndian
 	default:
 		return ErrNotLibrary
 	}
-	if elf.Type(f.order.Uint16(b[16:])) != elf.ET_DYN {
+	if f.order.Uint16(b[16:]) != typeDynamic {
 		return ErrNotLibrary
 	}
-	f.machine = elf.Machine(f.order.Uint16(b[18:]))
+	f.machine = f.order.Uint16(b[18:])
 	var eflags uint32
-	switch elf.Class(b[elf.EI_CLASS]) {
-	case elf.ELFCLASS64:
+	switch b[4] {
+	case 2:
 		f.wide = true
 		f.programs, eflags = f.order.Uint64(b[32:]), f.order.Uint32(b[48:])
 		f.programSize, f.segments = int(f.order.Uint16(b[54:])), int(f.order.Uint16(b[56:]))
-	case elf.ELFCLASS32:
+	case 1:
 		f.programs, eflags = uint64(f.order.Uint32(b[28:])), f.order.Uint32(b[36:])
 		f.programSize, f.segments = int(f.order.Uint16(b[42:])), int(f.order.Uint16(b[44:]))
 	default:
@@ -125,12 +142,12 @@ func (f *image) programHeaders() error {
 	}
 	for ; len(table) > 0; table = table[size:] {
 		s := f.segment(table)
-		switch elf.ProgType(f.order.Uint32(table)) {
-		case elf.PT_LOAD:
+		switch f.order.Uint32(table) {
+		case programLoad:
 			f.loads = append(f.loads, s)
-		case elf.PT_DYNAMIC:
+		case programDynamic:
 			f.dynamic = s
-		case elf.PT_GNU_PROPERTY:
+		case programProperty:
 			f.property = s
 		}
 	}
@@ -160,15 +177,15 @@ func (f *image) soname() (string, error) {
 	if f.wide {
 		word = 8
 	}
-	for ; len(dynamic) >= 2*word && !haveName || len(dynamic) >= 2*word && !haveStrings; dynamic = dynamic[2*word:] {
+	for ; len(dynamic) >= 2*word && !(haveName && haveStrings); dynamic = dynamic[2*word:] {
 		tag, value := f.word(dynamic), f.word(dynamic[word:])
-		if tag == uint64(elf.DT_NULL) {
+		if tag == tagNull {
 			break
 		}
 		switch tag {
-		case uint64(elf.DT_STRTAB):
+		case tagStrings:
 			stringsAt, haveStrings = value, true
-		case uint64(elf.DT_SONAME):
+		case tagSoname:
 			name, haveName = value, true
 		}
 	}
@@ -199,14 +216,15 @@ func (f *image) offset(address uint64) uint64 {
 }
 
 func (f *image) text(at uint64) (string, error) {
-	var buf [maxSoname + 1]byte
-	b := buf[:]
+	var b []byte
 	if at < uint64(len(f.head)) && bytes.IndexByte(f.head[at:], 0) >= 0 {
 		b = f.head[at:]
 	} else {
 		if at > 1<<62 {
 			return "", ErrNotLibrary
 		}
+		*f.more = slices.Grow((*f.more)[:0], maxSoname+1)
+		b = (*f.more)[:maxSoname+1]
 		n, err := f.file.ReadAt(b, int64(at))
 		if err != nil && err != io.EOF {
 			return "", err
@@ -221,6 +239,7 @@ func (f *image) text(at uint64) (string, error) {
 }
 
 // read returns size bytes at that offset, from the first page if they are there.
+// They are valid until the next call.
 func (f *image) read(at uint64, size int) ([]byte, bool) {
 	if at <= uint64(len(f.head)) && uint64(size) <= uint64(len(f.head))-at {
 		return f.head[at : at+uint64(size)], true
@@ -228,7 +247,8 @@ func (f *image) read(at uint64, size int) ([]byte, bool) {
 	if at > 1<<62 {
 		return nil, false
 	}
-	b := make([]byte, size)
+	*f.more = slices.Grow((*f.more)[:0], size)
+	b := (*f.more)[:size]
 	if n, _ := f.file.ReadAt(b, int64(at)); n < size {
 		return nil, false
 	}

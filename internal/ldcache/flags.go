@@ -1,9 +1,6 @@
 package ldcache
 
-import (
-	"debug/elf"
-	"fmt"
-)
+import "fmt"
 
 // Flags say for which dynamic linker a library is: the low byte is 3 for the
 // GNU C library since version 2, the next says which architecture, where one
@@ -58,26 +55,43 @@ func (f Flags) String() string {
 	}
 }
 
+// Machines of ELF headers. debug/elf has these numbers too, but with them come
+// its tables and those of what it imports, at every start of a container.
+const (
+	machineSPARC   = 2
+	machine386     = 3
+	machineMIPS    = 8
+	machinePPC     = 20
+	machinePPC64   = 21
+	machineS390    = 22
+	machineARM     = 40
+	machineSPARCV9 = 43
+	machineIA64    = 50
+	machineX86_64  = 62
+	machineAARCH64 = 183
+	machineRISCV   = 243
+	machineLoong   = 258
+)
+
 // The bits of an ELF header's flags that tell the architectures apart.
 const (
-	armVersion, armVersion5  = 0xff000000, 0x05000000
-	armFloatSoft             = 0x200
-	armFloatHard             = 0x400
-	riscvCompressed          = 0x1
-	riscvFloat               = 0x6
-	riscvFloatDouble         = 0x4
-	loongABI                 = 0x7
-	loongABISoft             = 0x1
-	loongABIDouble           = 0x3
-	loongObjectV1            = 0x40
-	mipsABI2, mipsNaN2008    = 0x20, 0x400
-	machineLoong             = elf.EM_LOONGARCH
-	machineIA64, machineS390 = elf.EM_IA_64, elf.EM_S390
+	armVersion       = 0xff000000
+	armVersion5      = 0x05000000
+	armFloatSoft     = 0x200
+	armFloatHard     = 0x400
+	riscvCompressed  = 0x1
+	riscvFloat       = 0x6
+	riscvFloatDouble = 0x4
+	loongSoftFloat   = 0x1
+	loongDoubleFloat = 0x3
+	loongObjectV1    = 0x40
+	mipsABI2         = 0x20
+	mipsNaN2008      = 0x400
 )
 
 // flagsOf is the flags of a library for that machine; false if glibc has no
 // dynamic linker for it.
-func flagsOf(machine elf.Machine, wide bool, eflags uint32) (Flags, bool) {
+func flagsOf(machine uint16, wide bool, eflags uint32) (Flags, bool) {
 	if wide {
 		f, ok := wideFlags(machine, eflags)
 		return libc6 | f, ok
@@ -86,25 +100,25 @@ func flagsOf(machine elf.Machine, wide bool, eflags uint32) (Flags, bool) {
 	return libc6 | f, ok
 }
 
-func wideFlags(machine elf.Machine, eflags uint32) (Flags, bool) {
+func wideFlags(machine uint16, eflags uint32) (Flags, bool) {
 	switch machine {
-	case elf.EM_X86_64:
+	case machineX86_64:
 		return x86_64, true
-	case elf.EM_AARCH64:
+	case machineAARCH64:
 		return aarch64, true
-	case elf.EM_RISCV:
+	case machineRISCV:
 		return riscv(eflags)
-	case elf.EM_PPC64:
+	case machinePPC64:
 		return ppc64, true
 	case machineS390:
 		return s390x, true
-	case elf.EM_SPARCV9:
+	case machineSPARCV9:
 		return sparc64, true
 	case machineIA64:
 		return ia64, true
 	case machineLoong:
 		return loong(eflags)
-	case elf.EM_MIPS:
+	case machineMIPS:
 		if eflags&mipsNaN2008 != 0 {
 			return mipsN64NaN, true
 		}
@@ -113,17 +127,17 @@ func wideFlags(machine elf.Machine, eflags uint32) (Flags, bool) {
 	return 0, false
 }
 
-func narrowFlags(machine elf.Machine, eflags uint32) (Flags, bool) {
+func narrowFlags(machine uint16, eflags uint32) (Flags, bool) {
 	switch machine {
-	case elf.EM_386, elf.EM_PPC, machineS390, elf.EM_SPARC:
+	case machine386, machinePPC, machineS390, machineSPARC:
 		return 0, true
-	case elf.EM_X86_64:
+	case machineX86_64:
 		return x32, true
-	case elf.EM_ARM:
+	case machineARM:
 		return arm(eflags), true
-	case elf.EM_RISCV:
+	case machineRISCV:
 		return riscv(eflags)
-	case elf.EM_MIPS:
+	case machineMIPS:
 		return mips(eflags), true
 	}
 	return 0, false
@@ -157,9 +171,9 @@ func riscv(eflags uint32) (Flags, bool) {
 
 func loong(eflags uint32) (Flags, bool) {
 	switch eflags &^ loongObjectV1 {
-	case loongABISoft:
+	case loongSoftFloat:
 		return loongSoft, true
-	case loongABIDouble:
+	case loongDoubleFloat:
 		return loongDouble, true
 	default:
 		return 0, false
