@@ -113,6 +113,18 @@ func TestRunc(t *testing.T) {
 	must(t, NewIndex([]string{specs}).Inject(config, "vendor.com/class=0"))
 	got := runContainer(t, bundle, config)
 
+	checkSeen(t, got)
+	for _, name := range hooks {
+		var state struct{ ID, Bundle string }
+		text, err := os.ReadFile(marks + name)
+		if err != nil || json.Unmarshal(text, &state) != nil || state.Bundle != bundle {
+			t.Errorf("hook %s was told %q, %v", name, text, err)
+		}
+	}
+}
+
+func checkSeen(t *testing.T, got seen) {
+	t.Helper()
 	if !slices.Contains(got.Env, "CDI_TEST_INSIDE=0") || slices.Contains(got.Env, "NOT_ASKED_FOR=1") {
 		t.Errorf("environment %q", got.Env)
 	}
@@ -124,13 +136,6 @@ func TestRunc(t *testing.T) {
 	}
 	if got.NodeError != "" || got.Major != 1 || got.Minor != 5 || got.Mode != 0o640 || got.UID != 7 {
 		t.Errorf("the node is %d:%d, mode %o, of user %d; reading: %q", got.Major, got.Minor, got.Mode, got.UID, got.NodeError)
-	}
-	for _, name := range hooks {
-		var state struct{ ID, Bundle string }
-		text, err := os.ReadFile(marks + name)
-		if err != nil || json.Unmarshal(text, &state) != nil || state.Bundle != bundle {
-			t.Errorf("hook %s was told %q, %v", name, text, err)
-		}
 	}
 }
 
