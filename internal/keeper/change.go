@@ -27,7 +27,7 @@ func (k *Keeper) AddAccess(name string, spec claim.AccessSpec) (result string, e
 		if a := c.Access(spec.Name); a != nil {
 			if a.Phase == claim.PhaseReleasing || !k.sameAccess(a, &spec) {
 				return nil, claim.Errorf(claim.CodeConflict, "claim %q has an access %q already, with other arguments", name, spec.Name).
-					WithHint("fairlead access revoke %s %s", name, spec.Name)
+					WithHint("fairlead access revoke %s", claim.DeviceName(name, spec.Name))
 			}
 			result = Exists
 			return nil, errUnchanged
