@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -141,7 +142,7 @@ type Host struct {
 
 // List finds every device, ordered by kind and name. A node that is part of a
 // device of another kind is not listed again as char or block. What cannot be
-// read is left out: the error is that of the root, or of ctx.
+// read is left out: the error is that of Root, DriverRoot or ctx.
 func (h Host) List(ctx context.Context) ([]Device, error) {
 	s, err := h.scan(ctx)
 	if err != nil {
@@ -214,6 +215,10 @@ func (h Host) scan(ctx context.Context) (*scan, error) {
 	t, err := openTree(h.Root)
 	if err != nil {
 		return nil, fmt.Errorf("look for devices: %w", err)
+	}
+	if h.DriverRoot != "" && !t.exists(h.DriverRoot) {
+		t.close()
+		return nil, fmt.Errorf("look for devices: driver root %s: %w", h.DriverRoot, fs.ErrNotExist)
 	}
 	s := &scan{tree: t, host: h}
 	s.links = s.findLinks()

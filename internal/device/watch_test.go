@@ -178,7 +178,7 @@ func TestFollowLoopDevice(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	defer control.Close()
+	t.Cleanup(func() { control.Close() })
 	n := addLoop(t, control)
 	name := "loop" + strconv.Itoa(n)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,10 +201,13 @@ func TestFollowLoopDevice(t *testing.T) {
 // addLoop makes a loop device of a number that nobody else takes.
 func addLoop(t *testing.T, control *os.File) int {
 	t.Helper()
-	for n := 1000 + os.Getpid()%100000; ; n++ {
+	for n := 1000 + os.Getpid()%100000*8; ; n++ {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, control.Fd(), unix.LOOP_CTL_ADD, uintptr(n))
 		switch errno {
 		case 0:
+			t.Cleanup(func() { // no error if the test has removed it, as it should
+				_, _, _ = unix.Syscall(unix.SYS_IOCTL, control.Fd(), unix.LOOP_CTL_REMOVE, uintptr(n))
+			})
 			return n
 		case unix.EEXIST:
 		default:
