@@ -109,7 +109,9 @@ func measureScale(ctx context.Context, b *bench) error {
 		signal syscall.Signal
 	}{{"kill -9", syscall.SIGKILL}, {"stop", syscall.SIGTERM}} {
 		var restart samples
-		for range 5 {
+		worked := 0.0
+		const times = 5
+		for range times {
 			d.end(end.signal)
 			next, took, err := b.up(ctx, h, b.claims)
 			if err != nil {
@@ -117,8 +119,10 @@ func measureScale(ctx context.Context, b *bench) error {
 			}
 			d = next
 			restart = append(restart, time.Duration(took*float64(time.Millisecond)))
+			worked += d.processor() / times
 		}
 		b.table.add(many+", "+end.name+" and start to all true", restart.p50()/1000, "s", atMost(1))
+		b.table.add(many+", "+end.name+" and start, processor time", worked, "s")
 	}
 	return b.weigh(ctx, d, many+", after a restart")
 }

@@ -174,8 +174,8 @@ func measureGroup(ctx context.Context, b *bench) error {
 		name, names string
 		do          func(caller int, name string) error
 	}{{"DriverGrantBucketAccess", "grant", grant}, {"DriverCreateBucket", "create", create}} {
-		var one, many float64
-		const rounds = 8
+		var one, many []float64
+		const rounds = 9
 		for n := range rounds + 1 {
 			o, err := rate(1, fmt.Sprintf("%s-a%d", what.names, n), what.do)
 			if err != nil {
@@ -186,12 +186,12 @@ func measureGroup(ctx context.Context, b *bench) error {
 				return err
 			}
 			if n > 0 { // the first round warms up
-				one, many = one+o/rounds, many+m/rounds
+				one, many = append(one, o), append(many, m)
 			}
 		}
 		single := "new " + what.name + ", 1 caller"
-		b.table.add(single, one, "/s")
-		b.table.add(fmt.Sprintf("new %s, %d callers", what.name, callers), many, "/s", of(single), atLeast(5))
+		b.table.add(single, median(one), "/s")
+		b.table.add(fmt.Sprintf("new %s, %d callers", what.name, callers), median(many), "/s", of(single), atLeast(5))
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, clean()) }()
+	b.table.Machine = machine(b.disk)
 	for _, s := range sections {
 		if !slices.Contains(selected, s.name) {
 			continue
@@ -95,7 +96,6 @@ func run(ctx context.Context, args []string) (err error) {
 			return fmt.Errorf("section %s: %w", s.name, err)
 		}
 	}
-	b.table.Machine = machine(b.disk)
 	return b.print(*format)
 }
 

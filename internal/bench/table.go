@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -142,14 +143,15 @@ func (s *samples) time(fn func() error) error {
 }
 
 // p50 is the median, in milliseconds.
-func (s samples) p50() float64 {
-	sorted := slices.Sorted(slices.Values(s))
-	return milliseconds(sorted[len(sorted)/2])
+func (s samples) p50() float64 { return milliseconds(median(s)) }
+
+func median[T cmp.Ordered](list []T) T {
+	return slices.Sorted(slices.Values(list))[len(list)/2]
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// machine says what the figures were taken on.
+// machine says what the figures are taken on, and how busy it was before.
 func machine(disk string) string {
 	model := runtime.GOARCH
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -173,5 +175,7 @@ func machine(disk string) string {
 			fs = name
 		}
 	}
-	return fmt.Sprintf("%d × %s, Linux %s, %s, %s.", runtime.NumCPU(), model, kernel, fs, runtime.Version())
+	load, _ := os.ReadFile("/proc/loadavg")
+	before, _, _ := strings.Cut(string(load), " ")
+	return fmt.Sprintf("%d × %s, Linux %s, %s, %s; load before the run %s.", runtime.NumCPU(), model, kernel, fs, runtime.Version(), before)
 }
