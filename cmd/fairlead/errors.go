@@ -21,12 +21,13 @@ var exitCodes = []struct {
 	{1, claim.CodeInternal, "failure: a defect, a failing disk, or a check of doctor that failed"},
 	{2, claim.CodeInvalid, "usage: what was asked cannot be understood"},
 	{3, claim.CodeNotFound, "no such object"},
-	{4, claim.CodeConflict, "it exists already, with other arguments"},
+	{4, claim.CodeConflict, "it exists already, with other arguments; of cdi: a conflict, or something would be lost"},
 	{5, claim.CodeInUse, "it is in use: leased, or not empty"},
 	{6, claim.CodeDenied, "you may not do that"},
 	{7, claim.CodeUnavailable, "the daemon or a driver cannot be reached"},
 	{8, claim.CodeTimeout, "not ready in the time given; the daemon goes on working on it"},
 	{9, claim.CodeDriver, "the driver refused"},
+	{10, codeSpec, "a CDI spec is invalid"},
 }
 
 // statusError carries an exit status that is not in the table: a driver's

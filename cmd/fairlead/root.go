@@ -54,7 +54,7 @@ func newRoot(a *app) *cobra.Command {
 		return cmds
 	}
 	group(root, in("use", newClaim(a), newAccess(a), newGet(a), newDescribe(a), newRelease(a), newEnv(a), newExec(a), newApply(a))...)
-	root.AddCommand(in("host", newUp(a), newDoctor(a), newInstall(a))...)
+	root.AddCommand(in("host", newUp(a), newCDI(a), newDoctor(a), newInstall(a))...)
 	root.AddCommand(in("cosi", newDriver(a), newCall(a), newServe(a), newProxy())...)
 	root.AddCommand(newVersion(a), newMan(), exitCodesTopic(), environmentTopic())
 	return root
@@ -83,6 +83,7 @@ func environmentTopic() *cobra.Command {
   FAIRLEAD_STATE_DIR       up: ledger, keys and data
   FAIRLEAD_RUN_DIR         up: socket and credential files, on a tmpfs
   FAIRLEAD_CDI_DIR         up: where CDI specs are written
+  FAIRLEAD_CDI_SPEC_DIRS   cdi: directories of specs, with colons between
   FAIRLEAD_S3_LISTEN       up: address of the embedded S3 endpoint
   FAIRLEAD_S3_CERT         up: its TLS certificate, a PEM file
   FAIRLEAD_S3_KEY          up: the certificate's key, a PEM file
@@ -91,5 +92,5 @@ func environmentTopic() *cobra.Command {
   OTEL_EXPORTER_OTLP_ENDPOINT  where traces go; off unless set
   COSI_ENDPOINT            serve cosi: the socket to serve, unix:///path.sock
   NO_COLOR                 no colour, whatever its value
-  XDG_STATE_HOME, XDG_RUNTIME_DIR  the defaults of a user other than root`}
+  XDG_STATE_HOME, XDG_RUNTIME_DIR, XDG_CACHE_HOME  the defaults of a user other than root`}
 }
