@@ -58,6 +58,9 @@ func (k *Keeper) RotateAccess(name, access string, grace time.Duration) (generat
 			return nil, claim.Errorf(claim.CodeConflict, "access %q of claim %q is not ready (%s)", access, name, a.Phase)
 		}
 		generation = a.Account.Generation + 1
+		for _, old := range a.Retiring { // a name that is about to be revoked is not used again
+			generation = max(generation, old.Generation+1)
+		}
 		a.Next = &claim.Account{Name: claim.AccountName(a.UID, generation), Generation: generation, CreatedAt: k.cfg.Now().UTC()}
 		a.Grace = claim.Duration(grace)
 		return []claim.Event{k.event("Rotating", "access %s, the old key works on for %s", access, grace)}, nil
@@ -109,6 +112,11 @@ func (k *Keeper) Release(name string, req claim.ReleaseRequest) error {
 	}
 	err := k.changeAny(name, func(rec *ledger.Record) ([]claim.Event, error) {
 		c := &rec.Claim
+		if !req.Force && c.Phase != claim.PhaseReleasing {
+			if err := refuseLeased(name, liveLeases(c.Leases)); err != nil {
+				return nil, err // it came since the look before
+			}
+		}
 		deleteData := c.DeletionPolicy == claim.Delete
 		if req.DeleteData != nil {
 			deleteData = *req.DeleteData
@@ -145,9 +153,8 @@ func (k *Keeper) refuseUsed(name string) error {
 	if err != nil || c.Phase == claim.PhaseReleasing {
 		return err
 	}
-	for _, l := range c.Leases {
-		return claim.Errorf(claim.CodeInUse, "claim %q is in use by %s, process %d", name, l.Holder, l.PID).
-			WithHint("end that process first, or: fairlead release --force %s", name)
+	if err := refuseLeased(name, c.Leases); err != nil {
+		return err
 	}
 	for i := range c.Accesses {
 		users, err := mount.Users(k.credsDir(name, c.Accesses[i].Name))
@@ -158,6 +165,14 @@ func (k *Keeper) refuseUsed(name string) error {
 			return claim.Errorf(claim.CodeInUse, "claim %q is in use by process %d (%s), in a container", name, u.PID, u.Comm).
 				WithHint("stop that container first, or: fairlead release --force %s", name)
 		}
+	}
+	return nil
+}
+
+func refuseLeased(name string, leases []claim.Lease) error {
+	for _, l := range leases {
+		return claim.Errorf(claim.CodeInUse, "claim %q is in use by %s, process %d", name, l.Holder, l.PID).
+			WithHint("end that process first, or: fairlead release --force %s", name)
 	}
 	return nil
 }

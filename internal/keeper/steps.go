@@ -50,8 +50,11 @@ func (k *Keeper) finish(_ context.Context, e *entry, _ *ledger.Record, _ string)
 }
 
 // finishClaim sets the phase of a claim that is under way while none of its
-// accesses is any more.
+// accesses is any more. One that was released meanwhile stays so.
 func finishClaim(c *claim.Claim) {
+	if c.Phase != claim.PhasePending {
+		return
+	}
 	ready := len(c.Accesses) == 0
 	for i := range c.Accesses {
 		switch c.Accesses[i].Phase {
@@ -245,8 +248,8 @@ func (k *Keeper) expire(ctx context.Context, e *entry, rec *ledger.Record, acces
 	}
 	return k.result(e, "expire", func(rec *ledger.Record) ([]claim.Event, error) {
 		a := rec.Claim.Access(access)
-		if a == nil {
-			return nil, nil
+		if a == nil || a.Phase == claim.PhaseReleasing {
+			return nil, nil // its end finds the accounts dead
 		}
 		for _, account := range accountsOf(a) {
 			delete(rec.Sealed, account.Name)
@@ -374,6 +377,8 @@ func (k *Keeper) failed(e *entry, s step, err error, told bool) time.Duration {
 }
 
 // refused marks what a driver will never do as failed, for a person to mend.
+// What is on its way out stays so: its end is what is wanted now. An account
+// that a failed rotation got is revoked.
 func (k *Keeper) refused(e *entry, s step, message string) error {
 	k.log.Warn("a step was refused", "claim", e.name, "access", s.access, "step", s.name, "error", message)
 	return k.update(e, func(rec *ledger.Record) ([]claim.Event, error) {
@@ -381,10 +386,16 @@ func (k *Keeper) refused(e *entry, s step, message string) error {
 		event := k.warning("Refused", "%s", message)
 		a := c.Access(s.access)
 		switch {
+		case c.Phase == claim.PhaseReleasing, a != nil && a.Phase == claim.PhaseReleasing:
 		case s.access == "":
 			c.Phase, c.Message = claim.PhaseFailed, message
 		case a == nil:
 		case a.Next != nil: // the key in use goes on working
+			if next := *a.Next; next.ID != "" {
+				next.RevokeAt = k.cfg.Now().UTC()
+				a.Retiring = append(a.Retiring, next)
+				delete(rec.Sealed, next.Name)
+			}
 			a.Message, a.Next, a.Grace = message, nil, 0
 		default:
 			a.Phase, a.Message = claim.PhaseFailed, message
