@@ -229,6 +229,16 @@ func DeviceName(claim, access string) string {
 	return claim + "." + access
 }
 
+// CheckDeviceName holds the name of an access as a CDI device to the 63
+// characters that every reader of specs accepts.
+func CheckDeviceName(claim, access string) error {
+	if name := DeviceName(claim, access); len(name) > maxName {
+		return Errorf(CodeInvalid, "the device %q of access %q would have a name of %d characters; at most %d are allowed", name, access, len(name), maxName).
+			WithHint("give the claim or the access a shorter name")
+	}
+	return nil
+}
+
 // SplitDeviceName is the inverse of DeviceName.
 func SplitDeviceName(s string) (claim, access string) {
 	claim, access, ok := strings.Cut(s, ".")

@@ -71,6 +71,16 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
+func TestLongDeviceNames(t *testing.T) {
+	long := strings.Repeat("x", 60)
+	if err := CheckDeviceName(long, DefaultName); err != nil {
+		t.Error(err)
+	}
+	if err := CheckDeviceName(long, "abc"); CodeOf(err) != CodeInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
 // Req: COSI-081, COSI-082
 func TestLimitsHoldBeforeADriverIsAsked(t *testing.T) {
 	if err := CheckString("x", strings.Repeat("é", 64)); err != nil {

@@ -104,6 +104,9 @@ func (k *Keeper) newRecord(req *claim.Request, now time.Time) (*ledger.Record, e
 
 // newAccess makes an access of a checked spec, with what its class says.
 func (k *Keeper) newAccess(c *claim.Claim, spec claim.AccessSpec, now time.Time) (claim.Access, error) {
+	if err := claim.CheckDeviceName(c.Name, spec.Name); err != nil {
+		return claim.Access{}, err
+	}
 	if spec.Class != "" {
 		class, err := k.classes.accessClass(spec.Class)
 		if err != nil {

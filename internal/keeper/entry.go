@@ -158,21 +158,21 @@ func (k *Keeper) reconcile(e *entry) {
 }
 
 // settle makes one pass. Its failures are on the record when it returns, and
-// the next pass is arranged for.
+// the next pass is arranged for. An access that fails, or whose driver is away,
+// is left for the next pass and holds up no other of its claim.
 func (k *Keeper) settle(e *entry) {
+	stuck := map[string]bool{}
+	var pause time.Duration
+	asleep := false
 	for k.ctx.Err() == nil {
 		rec := e.rec.Load()
 		if rec == nil {
 			k.lookedAt(e)
 			return
 		}
-		s, due := next(rec, e.seen, k.cfg.Now())
+		s, due := next(rec, e.seen, stuck, k.cfg.Now())
 		if s.do == nil {
-			e.fails = 0
-			k.lookedAt(e)
-			if !due.IsZero() {
-				k.kickIn(e, max(0, due.Sub(k.cfg.Now())))
-			}
+			k.rest(e, rec, due, pause, asleep)
 			return
 		}
 		at(s.name + ":begin")
@@ -180,29 +180,56 @@ func (k *Keeper) settle(e *entry) {
 		err := s.do(k, withReport(k.ctx, r), e, rec, s.access)
 		switch {
 		case err == nil:
-			e.fails = 0
+			continue
 		case errors.Is(err, errNotReady):
-			k.asleep(e, rec, s, err)
-			return
+			k.sleepy(e, s, err)
+			asleep = true
 		default:
-			if pause := k.failed(e, s, err, r.told()); pause > 0 {
-				k.lookedAt(e)
-				k.kickIn(e, pause)
-				return
+			wait := k.failed(e, s, err, r.told())
+			if wait == 0 {
+				continue
 			}
+			pause = wait
 		}
+		if s.access == "" { // nothing else can be done before it
+			k.rest(e, rec, time.Time{}, pause, asleep)
+			return
+		}
+		stuck[s.access] = true
 	}
 }
 
-// asleep leaves a claim alone until its driver is ready, which wakes it. A
-// claim that is true as far as anyone can tell is not bothered with a message.
-func (k *Keeper) asleep(e *entry, rec *ledger.Record, s step, err error) {
+// rest ends a pass: there is nothing to do until due, or until what failed is
+// tried again after the pause, or until the driver comes, which wakes its claims.
+func (k *Keeper) rest(e *entry, rec *ledger.Record, due time.Time, pause time.Duration, asleep bool) {
+	if pause == 0 {
+		e.fails = 0
+	} else {
+		e.fails++
+		if again := k.cfg.Now().Add(pause); due.IsZero() || again.Before(due) {
+			due = again
+		}
+	}
+	if !asleep || !k.isOurs(rec.Claim.Driver) {
+		k.lookedAt(e)
+	}
+	if !due.IsZero() {
+		k.kickIn(e, max(0, due.Sub(k.cfg.Now())))
+	}
+}
+
+// sleepy notes that a step waits for its driver. A claim that is true as far as
+// anyone can tell is not bothered with a message.
+func (k *Keeper) sleepy(e *entry, s step, err error) {
 	if s.name != "verify" {
 		k.note(e, s, s.name+": "+err.Error())
 	}
-	if d, err := k.drivers.get(rec.Claim.Driver); err == nil && !d.rec.BuiltIn {
-		k.lookedAt(e)
-	}
+}
+
+// isOurs reports whether that is our own driver, which the start waits for.
+func (k *Keeper) isOurs(driver string) bool {
+	d, err := k.drivers.get(driver)
+	return err != nil || d.rec.BuiltIn
 }
 
 // lookedAt counts the claims of the ledger that were looked at once.

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/fairlead/fairlead/internal/claim"
+	"github.com/fairlead/fairlead/internal/creds"
 )
 
 // refuseLate has the driver refuse a call, but not before a person has asked
@@ -167,4 +169,65 @@ func TestARotationThatCannotBePublishedLeavesNoAccount(t *testing.T) {
 			t.Errorf("the driver has %v, in use is %s", v.accounts[c.BucketID], c.Accesses[0].Account.ID)
 		}
 	})
+}
+
+// One access that the driver fails on holds up no other of the claim.
+func TestAStuckAccessHoldsUpNoOther(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k, stop := h.start(t, v.endpoint)
+	c := mustClaim(t, k, claim.Request{Name: "photos"})
+	if _, err := k.AddAccess("photos", claim.AccessSpec{Name: "reader"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Wait(soon(t), "photos", "reader"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	v.set(func() {
+		v.fail = func(call string) error {
+			if call == "grant" {
+				return status.Error(codes.Internal, "out of order")
+			}
+			return nil
+		}
+	})
+	k = h.open(t, v.endpoint)
+	if err := k.RevokeAccess("photos", "reader"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.WaitRevoked(soon(t), "photos", "reader"); err != nil {
+		t.Error(err)
+	}
+	v.set(func() {
+		if len(v.accounts[c.BucketID]) != 1 {
+			t.Errorf("the driver has %v", v.accounts[c.BucketID])
+		}
+	})
+}
+
+// After a reboot the files of every access come back, though no driver does:
+// the keys are known.
+func TestFilesOfAllAccessesComeBackWithoutTheDriver(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k, stop := h.start(t, v.endpoint)
+	mustClaim(t, k, claim.Request{Name: "photos"})
+	if _, err := k.AddAccess("photos", claim.AccessSpec{Name: "reader"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Wait(soon(t), "photos", "reader"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	for _, name := range []string{"photos", "photos.reader"} {
+		if err := creds.Remove(filepath.Join(h.creds, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k = h.open(t, "unix:///nowhere/to/be/found.sock")
+	settledAll(t, k)
+	for _, name := range []string{"photos", "photos.reader"} {
+		if h.keyOnDisk(t, name) == "" {
+			t.Errorf("%s has no key", name)
+		}
+	}
 }

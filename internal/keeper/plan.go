@@ -18,11 +18,12 @@ type step struct {
 // next is the state machine: what a claim needs next, as far as the record and
 // what this process has seen tell. No step means that all is as it should be
 // until due, the next time that the clock changes something (zero: never).
-func next(rec *ledger.Record, seen map[string]seen, now time.Time) (s step, due time.Time) {
+// Accesses that are stuck are left out.
+func next(rec *ledger.Record, seen map[string]seen, stuck map[string]bool, now time.Time) (s step, due time.Time) {
 	c := &rec.Claim
 	switch {
 	case c.Phase == claim.PhaseReleasing:
-		return nextOfRelease(rec), time.Time{}
+		return nextOfRelease(rec, stuck), time.Time{}
 	case c.Phase == claim.PhaseFailed && c.BucketID == "":
 		return step{}, time.Time{}
 	case c.BucketID == "":
@@ -30,6 +31,9 @@ func next(rec *ledger.Record, seen map[string]seen, now time.Time) (s step, due 
 	}
 	for i := range c.Accesses {
 		a := &c.Accesses[i]
+		if stuck[a.Name] {
+			continue
+		}
 		s, at := nextOfAccess(a, seen[a.Name], now)
 		if s.do != nil {
 			s.access = a.Name
@@ -39,7 +43,7 @@ func next(rec *ledger.Record, seen map[string]seen, now time.Time) (s step, due 
 			due = at
 		}
 	}
-	if c.Phase == claim.PhasePending {
+	if c.Phase == claim.PhasePending && len(stuck) == 0 {
 		return step{name: "finish", do: (*Keeper).finish}, time.Time{}
 	}
 	return step{}, due
@@ -79,10 +83,15 @@ func nextOfAccess(a *claim.Access, seen seen, now time.Time) (s step, due time.T
 
 // nextOfRelease ends the accesses one by one, then the bucket if that was
 // asked for, then the claim.
-func nextOfRelease(rec *ledger.Record) step {
+func nextOfRelease(rec *ledger.Record, stuck map[string]bool) step {
 	c := &rec.Claim
 	for i := range c.Accesses {
-		return step{name: "revoke", access: c.Accesses[i].Name, do: (*Keeper).endAccess}
+		if name := c.Accesses[i].Name; !stuck[name] {
+			return step{name: "revoke", access: name, do: (*Keeper).endAccess}
+		}
+	}
+	if len(c.Accesses) > 0 {
+		return step{}
 	}
 	if c.Existing == "" && (c.DeleteData || c.BucketID == "") {
 		return step{name: "deprovision", do: (*Keeper).deprovision}

@@ -367,8 +367,7 @@ func (k *Keeper) failed(e *entry, s step, err error, told bool) time.Duration {
 			return 0
 		}
 	}
-	e.fails++
-	pause := min(leastRetry<<min(e.fails-1, 16), mostRetry)
+	pause := min(leastRetry<<min(e.fails, 16), mostRetry)
 	k.log.Warn("a step failed and will be tried again", "claim", e.name, "access", s.access, "step", s.name, "error", message, "in", pause)
 	if !told || status.Code(err) != codes.DeadlineExceeded {
 		k.note(e, s, message)
