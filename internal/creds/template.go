@@ -49,11 +49,22 @@ func renderTemplates(templates map[string]string, info []byte) (map[string][]byt
 		}
 		var out limited
 		if err := t.Execute(&out, data); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrTemplate, err)
+			return nil, fmt.Errorf("%w: %s", ErrTemplate, withoutValue(err))
 		}
 		files[name] = out.Bytes()
 	}
 	return files, nil
+}
+
+// withoutValue is the error of a template less the one value that text/template
+// shows, which may be secret: what it was told to range over and could not.
+func withoutValue(err error) string {
+	const shown = "range can't iterate over "
+	text := err.Error()
+	if i := strings.Index(text, shown); i >= 0 {
+		text = text[:i] + shown + "this value"
+	}
+	return text
 }
 
 func parseTemplate(name, text string) (*template.Template, error) {

@@ -20,8 +20,16 @@ func TestTemplateFunctions(t *testing.T) {
 	if got, want := string(files["s3cfg"]), "host = s3.example.com:9820\nhttps = true\nkey = QUs=\nname = \"b\"\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	in.Templates = map[string]string{"x": "{{host .spec.secretS3.accessSecretKey}}"}
-	if _, err := Render(in); err == nil || strings.Contains(err.Error(), "SECRET") {
-		t.Errorf("%v: want an error without the secret", err)
+	for _, text := range []string{
+		"{{host .spec.secretS3.accessSecretKey}}",
+		"{{range .spec.secretS3.accessSecretKey}}{{end}}", // text/template shows what it cannot range over
+		`{{range printf "<%s>" .spec.secretS3.accessSecretKey}}{{end}}`,
+		"{{index .spec.secretS3.accessSecretKey 99}}",
+		"{{call .spec.secretS3.accessSecretKey}}",
+	} {
+		in.Templates = map[string]string{"x": text}
+		if _, err := Render(in); err == nil || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: %v: want an error without the secret", text, err)
+		}
 	}
 }
