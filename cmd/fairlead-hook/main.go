@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -37,9 +36,6 @@ func main() {
 	// container's, which the image wrote.
 	os.Clearenv()
 	unix.Umask(0o022)
-	// What is read is limited; collecting garbage would cost more than it frees.
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(256 << 20)
 	time.AfterFunc(deadline, func() {
 		os.Exit(report(os.Stderr, os.Args[1:], fmt.Errorf("not done after %v: does the file system of the container answer?", deadline)))
 	})
