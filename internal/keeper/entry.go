@@ -182,8 +182,10 @@ func (k *Keeper) settle(e *entry) {
 		case err == nil:
 			continue
 		case errors.Is(err, errNotReady):
-			k.sleepy(e, s, err)
 			asleep = true
+			if s.name != "verify" { // what is true as far as anyone can tell needs no message
+				k.note(e, s, s.name+": "+err.Error())
+			}
 		default:
 			wait := k.failed(e, s, err, r.told())
 			if wait == 0 {
@@ -215,14 +217,6 @@ func (k *Keeper) rest(e *entry, rec *ledger.Record, due time.Time, pause time.Du
 	}
 	if !due.IsZero() {
 		k.kickIn(e, max(0, due.Sub(k.cfg.Now())))
-	}
-}
-
-// sleepy notes that a step waits for its driver. A claim that is true as far as
-// anyone can tell is not bothered with a message.
-func (k *Keeper) sleepy(e *entry, s step, err error) {
-	if s.name != "verify" {
-		k.note(e, s, s.name+": "+err.Error())
 	}
 }
 
