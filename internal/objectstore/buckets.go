@@ -127,6 +127,20 @@ func (s *Store) ready(b *bucket) error {
 	return nil
 }
 
+// readyToRead is ready for a request that has not passed the bucket's gate. One
+// that comes late must not make the directory of a bucket that was deleted
+// meanwhile: it would be nobody's, and its name taken.
+func (s *Store) readyToRead(b *bucket) error {
+	if b.UID == "" || b.made.Load() {
+		return nil
+	}
+	if !b.gate.enter() {
+		return noSuchBucket(b.Name)
+	}
+	defer b.gate.leave()
+	return s.ready(b)
+}
+
 // makeDirectory puts the bucket's directory in place, marked from the start:
 // it is made aside and renamed without replacing, so that a directory which
 // somebody else puts there meanwhile stays theirs.

@@ -93,7 +93,7 @@ func (g *gateway) look(name string) error {
 	if b == nil {
 		return noSuchBucket(name)
 	}
-	return g.s.ready(b)
+	return g.s.readyToRead(b)
 }
 
 // syncKeys brings the objects, their versions and every directory above them up
