@@ -323,7 +323,8 @@ var hookNames = []string{"prestart", "createRuntime", "createContainer", "startC
 func hookList(h *oci.Hooks, name string) *[]oci.Hook {
 	switch name {
 	case "prestart":
-		return &h.Prestart //nolint:staticcheck // deprecated, and in use
+		//lint:ignore SA1019 deprecated, and in use
+		return &h.Prestart
 	case "createRuntime":
 		return &h.CreateRuntime
 	case "createContainer":

@@ -18,7 +18,7 @@ const (
 	v060 version = 6        // annotations, dots in the class
 	v070 version = 7        // intelRdt, additionalGids
 	v080 version = 8        // nothing in a file
-	v100 version = 1<<8 | 0 // nothing in a file
+	v100 version = 1 << 8   // nothing in a file
 	v110 version = 1<<8 | 1 // netDevices, schemata, enableMonitoring; enableCMT and enableMBM are gone
 )
 

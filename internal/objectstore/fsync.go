@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -83,17 +82,4 @@ func (d *dirSyncer) finish(dir string, s *dirSync) {
 		close(round.done)
 		d.finish(dir, s)
 	}()
-}
-
-// syncUp syncs the directories from dir up to and including top.
-func (d *dirSyncer) syncUp(dir, top string) error {
-	for {
-		if err := d.sync(dir); err != nil {
-			return err
-		}
-		if dir == top || len(dir) <= len(top) {
-			return nil
-		}
-		dir = filepath.Dir(dir)
-	}
 }

@@ -66,13 +66,13 @@ func TestQuotaCountsParts(t *testing.T) {
 	part := func(n int32, size int) (*s3.UploadPartOutput, error) {
 		return c.UploadPart(ctx, &s3.UploadPartInput{Bucket: b, Key: key, UploadId: up.UploadId, PartNumber: &n, Body: strings.NewReader(strings.Repeat("x", size))})
 	}
-	one, err := part(1, 90)
-	if err != nil {
+	if _, err = part(1, 90); err != nil {
 		t.Fatal(err)
 	}
 	_, err = part(2, 11)
 	wantCode(t, "part over the quota", err, "QuotaExceeded")
-	if one, err = part(1, 100); err != nil { // the part again, in place of the first
+	one, err := part(1, 100) // the part again, in place of the first
+	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: b, Key: key, UploadId: up.UploadId,
