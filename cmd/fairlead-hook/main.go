@@ -20,9 +20,10 @@ import (
 // version is stamped by the linker: -ldflags "-X main.version=v1.2.3".
 var version = "devel"
 
-// deadline is how long a hook may take. It is never near it, unless the
-// container's root is on a file system that does not answer.
-const deadline = 30 * time.Second
+// deadline is how long a hook may take. It is never near it, unless the runtime
+// says nothing or the container's root is on a file system that does not answer.
+// A string, so that a test can stamp a shorter one.
+var deadline = "30s"
 
 // The exit codes.
 const (
@@ -36,8 +37,12 @@ func main() {
 	// container's, which the image wrote.
 	os.Clearenv()
 	unix.Umask(0o022)
-	time.AfterFunc(deadline, func() {
-		os.Exit(report(os.Stderr, os.Args[1:], fmt.Errorf("not done after %v: does the file system of the container answer?", deadline)))
+	limit, err := time.ParseDuration(deadline)
+	if err != nil {
+		panic(err)
+	}
+	time.AfterFunc(limit, func() {
+		os.Exit(report(os.Stderr, os.Args[1:], fmt.Errorf("not done after %v: do the runtime and the container's file system answer?", limit)))
 	})
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

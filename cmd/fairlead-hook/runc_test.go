@@ -159,7 +159,7 @@ func (c *runcContainer) run(hooks ...[]string) (string, error) {
 // once the hook ran, and not before; links and modes are there when its program
 // starts.
 //
-// Req: CDI-100, CDI-109, CDI-111, CDI-114, CDI-115, CDI-122
+// Req: CDI-100, CDI-105, CDI-106, CDI-109, CDI-111, CDI-114, CDI-115, CDI-117, CDI-122
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	c := newRuncContainer(t)

@@ -3,7 +3,6 @@ package hook
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +62,3 @@ func (r *Root) fchmod(fd int, mode uint32) error {
 	}
 	return err
 }
-
-// missing says whether a path leads nowhere.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

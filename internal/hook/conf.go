@@ -128,7 +128,7 @@ func (r *Root) glob(pattern string) ([]string, error) {
 func (r *Root) globIn(dirs []string, part string) ([]string, error) {
 	part = strings.ReplaceAll(part, "[!", "[^")
 	if _, err := path.Match(part, ""); err != nil {
-		return nil, nil //nolint: a malformed pattern matches nothing, as in glob(3)
+		return nil, nil // matches nothing, as in glob(3)
 	}
 	var found []string
 	for _, dir := range dirs {

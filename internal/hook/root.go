@@ -283,7 +283,7 @@ func (s stat) id() fileID { return fileID{s.Dev, s.Ino} }
 // makeDirs opens a directory, and makes it and its parents where they lack.
 func (r *Root) makeDirs(name string) (int, error) {
 	fd, err := r.dir(name)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if !missing(err) {
 		return fd, err
 	}
 	parent, err := r.makeDirs(path.Dir(name))
@@ -301,3 +301,6 @@ func (r *Root) makeDirs(name string) (int, error) {
 	}
 	return r.dir(name)
 }
+
+// missing says whether a path leads nowhere.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
