@@ -57,11 +57,14 @@ func (s *Server) Close(ctx context.Context) error { return s.http.Shutdown(ctx) 
 // peer is the process at the other end, as the kernel names it.
 type peer struct{ pid, uid int }
 
+// nobody is a peer that the kernel does not name; no user has that number.
+var nobody = peer{pid: -1, uid: -1}
+
 type peerKey struct{}
 
 // withPeer asks the kernel who has connected. Where it cannot tell, nobody has.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	p := peer{pid: -1, uid: -1}
+	p := nobody
 	if u, ok := c.(*net.UnixConn); ok {
 		if raw, err := u.SyscallConn(); err == nil {
 			_ = raw.Control(func(fd uintptr) {
@@ -78,7 +81,11 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 // have become, and bounds what they send.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p, _ := r.Context().Value(peerKey{}).(peer); p.uid != 0 && p.uid != os.Getuid() {
+		p, known := r.Context().Value(peerKey{}).(peer)
+		if !known {
+			p = nobody
+		}
+		if p.uid != 0 && p.uid != os.Getuid() {
 			s.log.Warn("refused a caller", "uid", p.uid, "pid", p.pid)
 			s.fail(w, claim.Errorf(claim.CodeDenied, "user %d may not use this daemon, which belongs to user %d", p.uid, os.Getuid()), nil)
 			return

@@ -203,6 +203,16 @@ func TestACallerWithoutCredentialsIsRefused(t *testing.T) {
 	}
 }
 
+// A connection of which nothing was asked of the kernel is nobody's too.
+func TestAnUnknownConnectionIsRefused(t *testing.T) {
+	s := NewServer(nil, slog.New(slog.DiscardHandler), func() Status { return Status{} })
+	w := httptest.NewRecorder()
+	s.http.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/status", nil))
+	if w.Code != http.StatusForbidden {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"name":"photos"}`, `{"name":`, `[]`, "\x00", `{"access":{"expiry":"x"}}`, `{"access":{"gid":1e99}}`, `{"name":"a"}{}`} {
 		f.Add([]byte(s))
