@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -84,7 +86,7 @@ func (a *app) exec(ctx context.Context, refs []ref, command []string, withKeys b
 	c := a.client()
 	env := os.Environ()
 	for _, r := range refs {
-		if err := c.Lease(ctx, r.claim, control.LeaseRequest{Holder: command[0]}); err != nil {
+		if err := c.Lease(ctx, r.claim, control.LeaseRequest{Holder: holder(command[0])}); err != nil {
 			return err
 		}
 		vars, err := variables(ctx, c, r, withKeys)
@@ -102,6 +104,22 @@ func (a *app) exec(ctx context.Context, refs []ref, command []string, withKeys b
 		a.say("several buckets: their variables begin with %s and so on", creds.Prefix(refs[0].claim, refs[0].access))
 	}
 	return cannotStart(command[0], syscall.Exec(file, command, env))
+}
+
+// holder is what a person is told of who holds a lease: the command's own name,
+// at a length that is fit to print.
+func holder(command string) string {
+	const most = 64
+	name := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, filepath.Base(command))
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "")
+	}
+	return name
 }
 
 // cannotStart uses the exit codes that shells and env(1) use.
