@@ -11,7 +11,6 @@ package keeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -165,8 +164,8 @@ func (k *Keeper) entry(name string) (*entry, error) {
 	return nil, claim.Errorf(claim.CodeNotFound, "there is no claim %q", name).WithHint("see what there is: fairlead get")
 }
 
-// errGone is returned by update for a claim that was released meanwhile.
-var errGone = errors.New("the claim is gone")
+// errGone is the error for a claim that was released meanwhile.
+var errGone = claim.Errorf(claim.CodeNotFound, "the claim is gone")
 
 // update changes a claim's record: change is given a copy, which is durable
 // when update returns nil. Updates of one claim queue; others never wait.

@@ -231,3 +231,18 @@ func TestFilesOfAllAccessesComeBackWithoutTheDriver(t *testing.T) {
 		}
 	}
 }
+
+// A claim that is gone while somebody waits for it is not found: no defect.
+func TestWaitingForWhatIsGone(t *testing.T) {
+	v, h := serveVendor(t), newHost(t)
+	k := h.open(t, v.endpoint)
+	mustClaim(t, k, claim.Request{Name: "photos"})
+	e, err := k.entry("photos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.store(nil)
+	if _, err := k.Wait(soon(t), "photos", claim.DefaultName); claim.CodeOf(err) != claim.CodeNotFound {
+		t.Errorf("%v is %s", err, claim.CodeOf(err))
+	}
+}
