@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -54,7 +56,20 @@ owner.`,
 	return cmd
 }
 
+// roomToInject is the memory above which garbage is worth collecting, in bytes.
+const roomToInject = 512 << 20
+
 func (d *devices) inject(name string, names []string, o cdiInjection) error {
+	// A container waits for this, which is done before a collection would be.
+	debug.SetMemoryLimit(roomToInject)
+	debug.SetGCPercent(-1)
+	x, err := d.index()
+	if err != nil {
+		return err
+	}
+	var indexed sync.WaitGroup
+	indexed.Go(func() { x.Snapshot() }) // while the configuration is read
+	defer indexed.Wait()
 	name, text, err := d.readConfig(name)
 	if err != nil {
 		return cdiError(err)
@@ -69,10 +84,6 @@ func (d *devices) inject(name string, names []string, o cdiInjection) error {
 			return cdiError(err)
 		}
 		names = append(slices.Clone(names), asked...)
-	}
-	x, err := d.index()
-	if err != nil {
-		return err
 	}
 	refs, err := d.resolve(x, names)
 	if err != nil {
