@@ -13,8 +13,9 @@ PACKAGES ?= ./...
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/fairlead, static and reproducible
+build: ## bin/fairlead and bin/fairlead-hook, static and reproducible
 	$(GOBUILD) -o bin/fairlead ./cmd/fairlead
+	$(GOBUILD) -o bin/fairlead-hook ./cmd/fairlead-hook
 
 demo: prerequisites build ## a bucket from claim to container, explained on the way
 	@PATH="$(CURDIR)/bin:$$PATH" sh scripts/demo.sh
