@@ -199,6 +199,7 @@ func (d *daemon) serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 	}
 	d.notify(sddaemon.SdNotifyStopping)
+	d.keeper.Stop() // or those who wait for a claim would hold up the server
 	closing, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	if cerr := server.Close(closing); cerr != nil {

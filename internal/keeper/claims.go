@@ -313,7 +313,7 @@ func (k *Keeper) waitFor(ctx context.Context, name string, done func(*claim.Clai
 		select {
 		case <-changed:
 		case <-k.ctx.Done():
-			return shown(rec), claim.Errorf(claim.CodeUnavailable, "the daemon is stopping")
+			return shown(rec), errStopping
 		case <-ctx.Done():
 			return shown(rec), notYet(&rec.Claim)
 		}

@@ -301,6 +301,8 @@ func (k *Keeper) AddDriver(ctx context.Context, name, endpoint string, argv []st
 			return d.status(), nil
 		default:
 		}
+	case <-k.ctx.Done():
+		return d.status(), errStopping
 	case <-ctx.Done():
 	}
 	s := d.status()

@@ -111,12 +111,18 @@ func (k *Keeper) remember(records []*ledger.Record) {
 	k.unlooked.Store(int64(len(records)))
 }
 
+// Stop begins to close: nothing more is reconciled, and whoever waits for a
+// claim is told that the daemon is stopping.
+func (k *Keeper) Stop() {
+	k.gate.Lock()
+	defer k.gate.Unlock()
+	k.cancel()
+}
+
 // Close stops the reconciling, then the drivers. What was under way converges
 // at the next start.
 func (k *Keeper) Close() {
-	k.gate.Lock()
-	k.cancel()
-	k.gate.Unlock()
+	k.Stop()
 	k.mu.Lock()
 	for _, e := range k.claims {
 		e.stopTimer()
@@ -166,6 +172,9 @@ func (k *Keeper) entry(name string) (*entry, error) {
 
 // errGone is the error for a claim that was released meanwhile.
 var errGone = claim.Errorf(claim.CodeNotFound, "the claim is gone")
+
+// errStopping is what those are told who wait while the daemon stops.
+var errStopping = claim.Errorf(claim.CodeUnavailable, "the daemon is stopping")
 
 // update changes a claim's record: change is given a copy, which is durable
 // when update returns nil. Updates of one claim queue; others never wait.
