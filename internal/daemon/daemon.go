@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -114,7 +115,7 @@ func (d *daemon) prepare() error {
 		}{d.CDIDir, 0o755})
 	}
 	for _, dir := range dirs {
-		if err := os.MkdirAll(dir.path, dir.mode); err != nil {
+		if err := makeDir(dir.path, dir.mode); err != nil {
 			return fmt.Errorf("make the daemon's directories: %w", err)
 		}
 	}
@@ -122,6 +123,16 @@ func (d *daemon) prepare() error {
 		return err
 	}
 	return d.secureCreds()
+}
+
+// makeDir makes a directory with that mode, whatever the umask; one that is
+// there keeps its own.
+func makeDir(path string, mode os.FileMode) error {
+	_, err := os.Lstat(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, os.MkdirAll(path, mode))
+	}
+	return errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode))
 }
 
 // checkOwner refuses directories, and links to them, that belong to somebody
