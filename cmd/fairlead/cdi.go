@@ -246,6 +246,15 @@ func cdiError(err error) error {
 	return e
 }
 
+// exclusive refuses two of these flags at once.
+func exclusive(cmd *cobra.Command, flags ...string) error {
+	given := slices.DeleteFunc(flags, func(f string) bool { return !cmd.Flags().Changed(f) })
+	if len(given) > 1 {
+		return usage(cmd, "--%s and --%s exclude each other", given[0], given[1])
+	}
+	return nil
+}
+
 // completeDevices offers the names of the devices that can be injected.
 func (d *devices) completeDevices(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	x, err := d.index()

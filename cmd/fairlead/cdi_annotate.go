@@ -35,8 +35,8 @@ configuration, a Kubernetes object, or just a map of annotations, as JSON or YAM
 		ValidArgsFunction: d.completeDevices,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.parse != "" {
-				if len(args) > 0 {
-					return usage(cmd, "--parse takes its devices from the file")
+				if len(args) > 0 || o.plugin != "" || o.id != "" {
+					return usage(cmd, "--parse takes all from the file")
 				}
 				return d.parseAnnotations(o)
 			}
@@ -50,8 +50,6 @@ configuration, a Kubernetes object, or just a map of annotations, as JSON or YAM
 	f.StringVar(&o.plugin, "plugin", "", "name of who asks, such as vendor.class")
 	f.StringVar(&o.id, "id", "", "id of the allocation")
 	f.StringVar(&o.parse, "parse", "", "read annotations from a file, - for stdin")
-	cmd.MarkFlagsMutuallyExclusive("parse", "plugin")
-	cmd.MarkFlagsMutuallyExclusive("parse", "id")
 	o.addTo(cmd, "table", "json", "yaml", "name")
 	return cmd
 }

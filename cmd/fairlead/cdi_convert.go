@@ -21,7 +21,6 @@ func (o *specOutput) addTo(cmd *cobra.Command) {
 	o.output.addTo(cmd, "json", "yaml")
 	cmd.Flags().BoolVarP(&o.inPlace, "in-place", "i", false, "write the spec back into its file")
 	cmd.Flags().StringVar(&o.file, "output-file", "", "write to a file instead of stdout")
-	cmd.MarkFlagsMutuallyExclusive("in-place", "output-file")
 }
 
 // settle decides the format by the name of the file, unless -o says it.
@@ -57,6 +56,9 @@ func (o *specOutput) write(d *devices, s *cdi.Spec) error {
 
 // edit reads a spec, makes another of it and writes that.
 func (o *specOutput) edit(d *devices, cmd *cobra.Command, name string, make func(*cdi.Spec) (*cdi.Spec, error)) error {
+	if err := exclusive(cmd, "in-place", "output-file"); err != nil {
+		return err
+	}
 	if o.inPlace {
 		if name == "-" {
 			return usage(cmd, "stdin cannot be changed in place")

@@ -68,7 +68,6 @@ kind, whose names are printed. --list shows what would be found.`,
 	f.StringVar(&o.host.Hook, "hook", "", "the hook program on the host (default /usr/bin/fairlead-hook)")
 	f.StringVar(&o.file, "output-file", "", "write to a file instead of stdout")
 	o.output.addTo(cmd, "json", "yaml", "table", "wide", "name")
-	cmd.MarkFlagsMutuallyExclusive("write", "output-file", "list")
 	return cmd
 }
 
@@ -94,6 +93,9 @@ func completeKinds(*cobra.Command, []string, string) (words []string, _ cobra.Sh
 }
 
 func (d *devices) generate(cmd *cobra.Command, o *cdiGeneration, args []string) error {
+	if err := exclusive(cmd, "write", "output-file", "list"); err != nil {
+		return err
+	}
 	if err := o.settle(cmd); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -34,15 +35,23 @@ func newCDIMonitor(d *devices) *cobra.Command {
 		Short: "Print changes of devices and specs as they happen",
 		Long: `Print a line for each device that comes, goes or is taken from another file, for
 each spec file that comes, goes or changes, and for each error that comes or
-goes; of some devices or files, if any are named. With -o json each line is an
+goes; of some devices or files, if any are named. Paths begin at the root. With -o json each line is an
 object. A signal (SIGINT, SIGTERM) ends it with exit code 0.`,
 		Example:           "  fairlead cdi monitor\n  fairlead cdi monitor 'vendor.com/*' -o json\n  fairlead cdi monitor --initial",
 		ValidArgsFunction: d.completeDevices,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			x, err := d.index()
-			if err == nil {
-				err = checkPatterns(args)
+			if err := checkPatterns(args); err != nil {
+				return err
 			}
+			// What is watched has its name from the root on.
+			dirs, err := d.specDirs()
+			if err != nil {
+				return err
+			}
+			if d.dirs, err = absolutePaths(dirs); err != nil {
+				return err
+			}
+			x, err := d.index()
 			if err != nil {
 				return err
 			}
@@ -53,6 +62,17 @@ object. A signal (SIGINT, SIGTERM) ends it with exit code 0.`,
 	cmd.Flags().BoolVar(&initial, "initial", false, "begin with what there is")
 	o.addTo(cmd, "text", "json", "name")
 	return cmd
+}
+
+func absolutePaths(paths []string) ([]string, error) {
+	list := make([]string, len(paths))
+	for i, p := range paths {
+		var err error
+		if list[i], err = filepath.Abs(p); err != nil {
+			return nil, fmt.Errorf("find %s: %w", p, err)
+		}
+	}
+	return list, nil
 }
 
 type monitor struct {
@@ -102,17 +122,13 @@ func (m *monitor) run(ctx context.Context, x *cdi.Index, initial bool) error {
 			return err
 		}
 	}
-	dirs, err := m.specDirs()
-	if err != nil {
-		return err
-	}
 	ctx, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer stop()
 	watched := make(chan error, 1)
 	watch.Go(func() { watched <- x.Watch(ctx) })
-	m.say("watching %s", strings.Join(dirs, ", "))
+	m.say("watching %s", strings.Join(m.dirs, ", "))
 	for {
 		select {
 		case err := <-watched:

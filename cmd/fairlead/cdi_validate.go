@@ -211,6 +211,9 @@ func (v *validation) text(path string, text []byte) {
 		return
 	}
 	for _, device := range spec.Devices {
+		if path == "-" {
+			break // it lies in no directory
+		}
 		key := filepath.Dir(path) + "\x00" + cdi.QualifiedName(spec.Kind, device.Name)
 		v.owners[key] = append(v.owners[key], path)
 	}
