@@ -45,7 +45,7 @@ func findPlaces(euid int, getenv func(string) string) places {
 
 // userPlaces follows the XDG base directories. Without XDG_RUNTIME_DIR it takes
 // the directory that logind would have named, and if there is none a private
-// one among the temporary files, which the daemon makes 0700 and checks.
+// one among the temporary files, whose owner the daemon checks.
 func userPlaces(euid int, getenv func(string) string) places {
 	state := or(getenv("XDG_STATE_HOME"), filepath.Join(or(getenv("HOME"), "/"), ".local", "state"))
 	runtime := getenv("XDG_RUNTIME_DIR")

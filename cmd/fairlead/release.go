@@ -12,8 +12,8 @@ import (
 
 // releaseOptions are the flags of "release".
 type releaseOptions struct {
-	deleteData, keepData, force, ifExists bool
-	wait                                  time.Duration
+	deleteData, keepData, force, abandon, ifExists bool
+	wait                                           time.Duration
 }
 
 const releaseLong = `Let claims go: their keys are revoked, their files and CDI devices removed. The
@@ -24,7 +24,10 @@ With --delete-data the bucket is deleted with all that it holds. A bucket that w
 there before its claim is never deleted.
 
 A claim that a running process uses (see "fairlead exec") is refused with exit
-code 5, unless --force is given.`
+code 5, unless --force is given.
+
+A claim whose driver is gone for good waits for it. With --abandon the driver is
+not asked: what it still has, keys and data, stays.`
 
 func newRelease(a *app) *cobra.Command {
 	var o releaseOptions
@@ -48,6 +51,7 @@ func newRelease(a *app) *cobra.Command {
 	f.BoolVar(&o.deleteData, "delete-data", false, "delete the bucket and what is in it")
 	f.BoolVar(&o.keepData, "keep-data", false, "keep the data, whatever the deletion policy says")
 	f.BoolVar(&o.force, "force", false, "release what is in use")
+	f.BoolVar(&o.abandon, "abandon", false, "forget the claim without asking its driver, which is gone for good")
 	f.BoolVar(&o.ifExists, "if-exists", false, "a claim that is not there is no error")
 	waitFlag(cmd, &o.wait)
 	return cmd
@@ -84,7 +88,7 @@ func (a *app) releaseOne(ctx context.Context, name string, o *releaseOptions) er
 	if err != nil {
 		return err
 	}
-	req := control.ReleaseRequest{Force: o.force}
+	req := control.ReleaseRequest{Force: o.force, Abandon: o.abandon}
 	if o.deleteData || o.keepData {
 		req.DeleteData = &o.deleteData
 	}
@@ -96,6 +100,8 @@ func (a *app) releaseOne(ctx context.Context, name string, o *releaseOptions) er
 	}
 	gone := was.Existing == "" && (o.deleteData || !o.keepData && was.DeletionPolicy == claim.Delete)
 	switch id := or(was.BucketID, was.Existing); {
+	case o.abandon:
+		a.say("bucket %s is forgotten; its driver %s was not asked", name, was.Driver)
 	case gone:
 		a.say("bucket %s is released, its data deleted", name)
 	case id != "":

@@ -97,9 +97,11 @@ type Claim struct {
 	Leases   []Lease  `json:"leases,omitempty"`
 
 	// DeleteData is set when the claim is Releasing: whether the bucket goes
-	// with it. ForceDelete says that it may hold objects.
+	// with it. ForceDelete says that it may hold objects, Abandon that the
+	// driver is not asked.
 	DeleteData  bool `json:"deleteData,omitempty"`
 	ForceDelete bool `json:"forceDelete,omitempty"`
+	Abandon     bool `json:"abandon,omitempty"`
 }
 
 // Protocol is what DriverCreateBucket said of how to reach the bucket

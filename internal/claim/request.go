@@ -34,6 +34,9 @@ type ReleaseRequest struct {
 	DeleteData *bool `json:"deleteData,omitempty"`
 	// Force releases what is leased.
 	Force bool `json:"force,omitempty"`
+	// Abandon forgets the claim without asking its driver, which is gone for
+	// good: keys that the driver still knows stay alive, and its data stays.
+	Abandon bool `json:"abandon,omitempty"`
 }
 
 // Credentials are the files of one access. It is the one answer of the daemon

@@ -196,6 +196,11 @@ func (k *Keeper) verify(ctx context.Context, e *entry, rec *ledger.Record, acces
 		return k.unanswered(e, access, err)
 	}
 	if grant.AccountID != a.Account.ID {
+		if d, err := k.drivers.get(rec.Claim.Driver); err == nil && d.rec.BuiltIn {
+			s.published = false
+			e.seen[access] = s
+			return k.adopt(e, access, a.Account, grant)
+		}
 		return k.strayAccount(ctx, e, rec, access, grant.AccountID)
 	}
 	same, err := k.sameGrant(rec, a.Account, grant)
@@ -221,6 +226,23 @@ func (k *Keeper) unanswered(e *entry, access string, err error) error {
 	}
 	return k.result(e, "verify", func(rec *ledger.Record) ([]claim.Event, error) {
 		return []claim.Event{k.warning("Unverified", "the driver was asked for access %s again and refused: %s", access, status.Convert(err).Message())}, nil
+	})
+}
+
+// adopt takes the account that our own driver made anew because it had lost the
+// old one, to a restored backup or a revocation behind our back: it never makes
+// a second one beside the first.
+func (k *Keeper) adopt(e *entry, access string, old claim.Account, grant cosi.Grant) error {
+	sealed := k.sealGrant(old.Name, grant)
+	return k.result(e, "verify", func(rec *ledger.Record) ([]claim.Event, error) {
+		a := rec.Claim.Access(access)
+		if a == nil {
+			return nil, nil
+		}
+		a.Account.ID = grant.AccountID
+		setSealed(rec, old.Name, sealed)
+		delete(rec.Published, access)
+		return []claim.Event{k.warning("Changed", "the driver had lost account %s of access %s, which is %s now", old.ID, access, grant.AccountID)}, nil
 	})
 }
 

@@ -117,6 +117,9 @@ func (k *Keeper) Release(name string, req claim.ReleaseRequest) error {
 				return nil, err // it came since the look before
 			}
 		}
+		if req.Abandon && req.DeleteData != nil && *req.DeleteData {
+			return nil, claim.Errorf(claim.CodeInvalid, "a claim that is abandoned cannot have its data deleted: the driver is not asked")
+		}
 		deleteData := c.DeletionPolicy == claim.Delete
 		if req.DeleteData != nil {
 			deleteData = *req.DeleteData
@@ -129,10 +132,13 @@ func (k *Keeper) Release(name string, req claim.ReleaseRequest) error {
 			deleteData = false
 		}
 		again := c.Phase == claim.PhaseReleasing
-		if again && req.DeleteData == nil {
+		if again && req.DeleteData == nil && req.Abandon == c.Abandon {
 			return nil, errUnchanged
 		}
-		c.Phase, c.Message = claim.PhaseReleasing, ""
+		c.Phase, c.Message, c.Abandon = claim.PhaseReleasing, "", req.Abandon
+		if req.Abandon {
+			return []claim.Event{k.warning("Releasing", "driver %s is not asked: its keys and its bucket %s stay as they are", c.Driver, c.BucketID)}, nil
+		}
 		c.DeleteData, c.ForceDelete = deleteData, req.DeleteData != nil && deleteData
 		what := "the data of bucket %s is kept"
 		if deleteData {

@@ -366,14 +366,11 @@ func (k *Keeper) RemoveDriver(name string) error {
 				WithHint("fairlead release %s", e.name)
 		}
 	}
-	if err := k.cfg.Ledger.DeleteDriver(d.rec.Name); err != nil {
-		return err
-	}
 	k.drivers.mu.Lock()
 	delete(k.drivers.m, d.rec.Name)
 	k.drivers.mu.Unlock()
-	d.stop()
-	return nil
+	d.stop() // first: it must not write itself back into the ledger
+	return k.cfg.Ledger.DeleteDriver(d.rec.Name)
 }
 
 // DriverLog is the end of what a supervised driver printed.

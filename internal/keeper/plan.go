@@ -93,7 +93,7 @@ func nextOfRelease(rec *ledger.Record, stuck map[string]bool) step {
 	if len(c.Accesses) > 0 {
 		return step{}
 	}
-	if c.Existing == "" && (c.DeleteData || c.BucketID == "") {
+	if c.Existing == "" && !c.Abandon && (c.DeleteData || c.BucketID == "") {
 		return step{name: "deprovision", do: (*Keeper).deprovision}
 	}
 	return step{name: "forget", do: (*Keeper).forgetClaim}

@@ -269,6 +269,9 @@ func (k *Keeper) endAccounts(ctx context.Context, e *entry, rec *ledger.Record, 
 		return err
 	}
 	delete(e.seen, access)
+	if rec.Claim.Abandon {
+		return nil
+	}
 	for _, account := range accountsOf(a) {
 		if err := k.revokeAccount(ctx, rec, a, account); err != nil {
 			return err

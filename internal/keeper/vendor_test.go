@@ -175,7 +175,7 @@ func shortDir(t testing.TB) string {
 type host struct {
 	state, creds, cdi, sockets string
 	clock                      func() time.Time
-	builtIn                    bool // the vendor's driver counts as ours
+	builtIn                    bool // the driver counts as our own
 }
 
 func newHost(t testing.TB) *host {

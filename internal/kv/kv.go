@@ -93,17 +93,23 @@ func (db *DB) Update(fn func(*Tx) error) error {
 	select {
 	case <-u.done:
 	case db.lead <- struct{}{}:
-		select {
-		case <-u.done: // the last leader took it along
-		default:
-			db.commit()
-		}
-		<-db.lead
+		db.leadOne(u)
 	}
 	if u.panicked != nil {
 		panic(u.panicked)
 	}
 	return u.err
+}
+
+// leadOne commits what is queued, unless the last leader took u along. It hands
+// the lead on whatever happens: a panic below would else block all for ever.
+func (db *DB) leadOne(u *update) {
+	defer func() { <-db.lead }()
+	select {
+	case <-u.done:
+	default:
+		db.commit()
+	}
 }
 
 // commit writes all that is queued in one transaction. An update that fails is

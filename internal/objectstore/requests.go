@@ -39,7 +39,7 @@ func requestError(ctx fiber.Ctx) s3err.S3Error {
 		}
 	}
 	// Forms carry their fields in the body, where none of this can be seen.
-	if ctx.Method() == fiber.MethodPost && strings.HasPrefix(ctx.Get("Content-Type"), fiber.MIMEMultipartForm) {
+	if ctx.Method() == fiber.MethodPost && strings.HasPrefix(strings.ToLower(ctx.Get("Content-Type")), fiber.MIMEMultipartForm) {
 		return s3err.GetAPIError(s3err.ErrNotImplemented)
 	}
 	path, err := url.PathUnescape(string(ctx.Request().URI().PathOriginal()))
