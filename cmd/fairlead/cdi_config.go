@@ -158,15 +158,17 @@ func readJSON(dec *json.Decoder) (*jsonValue, error) {
 
 func readObject(dec *json.Decoder) (*jsonValue, error) {
 	members := []jsonMember{}
+	seen := map[string]bool{}
 	for dec.More() {
 		token, err := dec.Token()
 		if err != nil {
 			return nil, err
 		}
 		key, _ := token.(string) // the decoder takes nothing else for a key
-		if slices.ContainsFunc(members, func(m jsonMember) bool { return m.key == key }) {
+		if seen[key] {
 			return nil, fmt.Errorf("the key %q stands twice in one object", key)
 		}
+		seen[key] = true
 		value, err := readJSON(dec)
 		if err != nil {
 			return nil, err
@@ -267,9 +269,13 @@ func (v *jsonValue) member(key string) int {
 func (v *jsonValue) changeList(before, after []*jsonValue) {
 	used := make([]bool, len(before))
 	items := slices.Clone(after)
+	first := 0 // that is not used
 	for i, want := range after {
-		for j, was := range before {
-			if !used[j] && reflect.DeepEqual(was, want) {
+		for first < len(used) && used[first] {
+			first++
+		}
+		for j := first; j < len(before); j++ {
+			if !used[j] && reflect.DeepEqual(before[j], want) {
 				used[j], items[i] = true, (*v.items)[j]
 				break
 			}

@@ -117,13 +117,13 @@ type validation struct {
 	*devices
 	host     bool
 	files    int
-	seen     []string
+	seen     map[string]bool // files
 	findings []finding
 	owners   map[string][]string // device in a directory to the files that have it
 }
 
 func (v *validation) all(args []string) error {
-	v.owners = map[string][]string{}
+	v.owners, v.seen = map[string][]string{}, map[string]bool{}
 	if len(args) == 0 {
 		dirs, err := v.specDirs()
 		if err != nil {
@@ -186,10 +186,10 @@ func (v *validation) directory(dir string) error {
 }
 
 func (v *validation) file(path string) {
-	if path = filepath.Clean(path); slices.Contains(v.seen, path) {
+	if path = filepath.Clean(path); v.seen[path] {
 		return
 	}
-	v.seen = append(v.seen, path)
+	v.seen[path] = true
 	text, err := readSome(path)
 	if err != nil {
 		v.files++
