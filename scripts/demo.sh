@@ -9,6 +9,10 @@ set -eu
 work=$(mktemp -d)
 run=$(mktemp -d /dev/shm/fairlead-demo.XXXXXX 2>/dev/null || mktemp -d)
 name=demo-$$
+specs=/var/run/cdi # where container runtimes look
+# This host's own files, copied on write (--rootfs /:O), take the place of an
+# image, so that none must be fetched; the limits are low enough for any machine.
+podman="podman run --rm --runtime=runc --network=host --ulimit nofile=1024:1024 --ulimit nproc=4096:4096"
 daemon=
 examples=$(cd "$(dirname "$0")/../examples" && pwd)
 
@@ -18,6 +22,7 @@ cleanup() {
 		kill "$daemon" 2>/dev/null || true
 		wait "$daemon" 2>/dev/null || true
 	fi
+	rm -f "$specs/fairlead.dev-$name.json"
 	rm -rf "$work" "$run"
 }
 trap cleanup EXIT
@@ -42,7 +47,7 @@ refused() {
 
 export FAIRLEAD_STATE_DIR="$work/state" FAIRLEAD_RUN_DIR="$run/run"
 if [ "$(id -u)" = 0 ]; then
-	export FAIRLEAD_CDI_DIR=/var/run/cdi # where container runtimes look
+	export FAIRLEAD_CDI_DIR="$specs"
 fi
 
 step "The daemon: one process with a ledger, and our COSI driver with its S3 store as a child."
@@ -92,9 +97,6 @@ elif ! command -v s3cmd >/dev/null 2>&1; then
 	echo "skipped: s3cmd, which would run in the container, is not installed"
 else
 	inside=/run/fairlead/bucket/$name
-	# This host's own files, copied on write, take the place of an image, so that
-	# none must be fetched; the limits are low enough for any machine.
-	podman="podman run --rm --runtime=runc --network=host --ulimit nofile=1024:1024 --ulimit nproc=4096:4096"
 	show "$podman --device fairlead.dev/bucket=$name --rootfs /:O sh -c '
     s3cmd -q -c $inside/s3cfg get s3://\$BUCKET_NAME/today.txt /tmp/today.txt && cat /tmp/today.txt &&
     echo from the container >/tmp/hello.txt &&
@@ -125,6 +127,20 @@ step "And back: an existing bucket can be claimed again, with what it holds."
 show "fairlead claim bucket $name --existing $bucket --template s3cfg=$examples/s3cfg.tmpl"
 if command -v s3cmd >/dev/null 2>&1; then
 	show "fairlead exec $name -- sh -c 's3cmd -c $files/s3cfg ls s3://\$BUCKET_NAME'"
+fi
+
+step "A device of this host becomes one that any runtime can hand over."
+device=
+for d in /dev/fuse /dev/kvm; do
+	if [ -c "$d" ]; then device=$d; fi
+done
+if [ "$(id -u)" != 0 ] || ! command -v podman >/dev/null 2>&1 || ! command -v runc >/dev/null 2>&1 || [ -z "$device" ]; then
+	echo "skipped: needs root, podman, runc, and /dev/fuse or /dev/kvm"
+else
+	show "fairlead cdi generate $device --class $name --write"
+	show "fairlead cdi devices 'fairlead.dev/$name=*'"
+	device_name=$(fairlead cdi devices -o name "fairlead.dev/$name=*" | head -n 1)
+	show "$podman --device $device_name --rootfs /:O sh -c 'ls -l $device && : <>$device && echo it opens'"
 fi
 
 step "Done. What this left behind is removed: the daemon, its state and its files."
