@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -97,15 +96,17 @@ func indentOf(text []byte) string {
 
 // encoded is spec as JSON, with the keys in the order of the types.
 func encoded(spec *oci.Spec) (*jsonValue, error) {
-	text, err := json.Marshal(spec)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(spec); err != nil {
 		return nil, fmt.Errorf("encode OCI configuration: %w", err)
 	}
-	return parseJSON(text)
+	return parseJSON(b.Bytes())
 }
 
-// jsonValue is a JSON value that keeps the order of its keys and the digits of
-// its numbers. Exactly one of its fields is set.
+// jsonValue is a JSON value that keeps the order of its keys and how strings and
+// numbers are written. Exactly one of its fields is set.
 type jsonValue struct {
 	members *[]jsonMember
 	items   *[]*jsonValue
@@ -113,79 +114,105 @@ type jsonValue struct {
 }
 
 type jsonMember struct {
-	key   string
-	value *jsonValue
+	key, text string // text is the key as it is written
+	value     *jsonValue
 }
 
 func parseJSON(text []byte) (*jsonValue, error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	v, err := readJSON(dec)
-	if errors.Is(err, io.EOF) {
-		return nil, io.ErrUnexpectedEOF
-	}
-	if err != nil {
+	var syntax json.RawMessage
+	if err := json.Unmarshal(text, &syntax); err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON value")
-	}
-	return v, nil
+	r := jsonReader{rest: string(text)}
+	v := r.value()
+	return v, r.err
 }
 
-func readJSON(dec *json.Decoder) (*jsonValue, error) {
-	token, err := dec.Token()
-	if err != nil {
-		return nil, err
+// jsonReader reads JSON whose syntax is known to be right.
+type jsonReader struct {
+	rest string
+	err  error
+}
+
+// next passes over space and returns the byte that follows.
+func (r *jsonReader) next() byte {
+	r.rest = strings.TrimLeft(r.rest, " \t\r\n")
+	return r.rest[0]
+}
+
+// more passes over a bracket or comma, and says whether an element follows.
+func (r *jsonReader) more(end byte) bool {
+	if r.next() == end {
+		r.rest = r.rest[1:]
+		return false
 	}
-	switch token {
-	case json.Delim('{'):
-		return readObject(dec)
-	case json.Delim('['):
-		items := []*jsonValue{}
-		for dec.More() {
-			item, err := readJSON(dec)
-			if err != nil {
-				return nil, err
+	r.rest = r.rest[1:]
+	if r.next() == end { // of an empty list
+		r.rest = r.rest[1:]
+		return false
+	}
+	return true
+}
+
+func (r *jsonReader) value() *jsonValue {
+	switch r.next() {
+	case '{':
+		members := []jsonMember{}
+		seen := map[string]bool{}
+		for r.more('}') {
+			m := r.key()
+			if seen[m.key] {
+				r.err = fmt.Errorf("the key %q stands twice in one object", m.key)
 			}
-			items = append(items, item)
+			seen[m.key] = true
+			m.value = r.value()
+			members = append(members, m)
 		}
-		_, err := dec.Token()
-		return &jsonValue{items: &items}, err
+		return &jsonValue{members: &members}
+	case '[':
+		items := []*jsonValue{}
+		for r.more(']') {
+			items = append(items, r.value())
+		}
+		return &jsonValue{items: &items}
+	case '"':
+		return &jsonValue{scalar: r.text()}
 	}
-	return &jsonValue{scalar: scalarOf(token)}, nil
+	return &jsonValue{scalar: r.cut(strings.IndexAny(r.rest, " \t\r\n,]}"))}
 }
 
-func readObject(dec *json.Decoder) (*jsonValue, error) {
-	members := []jsonMember{}
-	seen := map[string]bool{}
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		key, _ := token.(string) // the decoder takes nothing else for a key
-		if seen[key] {
-			return nil, fmt.Errorf("the key %q stands twice in one object", key)
-		}
-		seen[key] = true
-		value, err := readJSON(dec)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, jsonMember{key, value})
+// key reads a key and its colon.
+func (r *jsonReader) key() jsonMember {
+	r.next()
+	m := jsonMember{text: r.text()}
+	if m.key = m.text[1 : len(m.text)-1]; strings.Contains(m.key, `\`) {
+		_ = json.Unmarshal([]byte(m.text), &m.key) // its syntax is right
 	}
-	_, err := dec.Token()
-	return &jsonValue{members: &members}, err
+	r.next()
+	r.rest = r.rest[1:]
+	return m
 }
 
-// scalarOf writes a string, number, boolean or null.
-func scalarOf(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a scalar can always be encoded
-	return strings.TrimSuffix(b.String(), "\n")
+// text reads a string as it is written.
+func (r *jsonReader) text() string {
+	for i := 1; ; i++ {
+		switch r.rest[i] {
+		case '\\':
+			i++
+		case '"':
+			return r.cut(i + 1)
+		}
+	}
+}
+
+// cut takes n bytes, all for n below zero.
+func (r *jsonReader) cut(n int) string {
+	if n < 0 {
+		n = len(r.rest)
+	}
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
 }
 
 func (v *jsonValue) write(b *bytes.Buffer) {
@@ -193,7 +220,7 @@ func (v *jsonValue) write(b *bytes.Buffer) {
 	case v.members != nil:
 		for i, m := range *v.members {
 			b.WriteByte("{,"[min(i, 1)])
-			b.WriteString(scalarOf(m.key))
+			b.WriteString(m.text)
 			b.WriteByte(':')
 			m.value.write(b)
 		}

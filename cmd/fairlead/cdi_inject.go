@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -56,13 +55,7 @@ owner.`,
 	return cmd
 }
 
-// roomToInject is the memory above which garbage is worth collecting, in bytes.
-const roomToInject = 512 << 20
-
 func (d *devices) inject(name string, names []string, o cdiInjection) error {
-	// A container waits for this, which is done before a collection would be.
-	debug.SetMemoryLimit(roomToInject)
-	debug.SetGCPercent(-1)
 	x, err := d.index()
 	if err != nil {
 		return err
