@@ -165,6 +165,9 @@ type nameIn struct{ dir, name string }
 // chain is every name that is looked up on the way along path, links followed,
 // and the path without links that it leads to. It ends at what does not exist.
 func chain(path string) (steps []nameIn, end string) {
+	if abs, err := filepath.Abs(path); err == nil { // a relative one begins here
+		path = abs
+	}
 	at := "/"
 	rest := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
 	for links := 0; len(rest) > 0; {

@@ -164,3 +164,15 @@ func TestWatchBlind(t *testing.T) {
 		t.Error("not blind")
 	}
 }
+
+// A relative directory is watched where it is, not below the root.
+func TestWatchRelativeDir(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("specs", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	x := watched(t, "specs")
+	eventually(t, x, "nothing", func() bool { return strings.Contains(from(x, "v.com/c=d"), "no CDI spec") })
+	putSpec(t, "specs/a.json", "v.com/c", "1", "d")
+	eventually(t, x, "a spec", func() bool { return strings.Contains(from(x, "v.com/c=d"), "1") })
+}
