@@ -159,8 +159,11 @@ func (k *Keeper) claimAgain(e *entry, req *claim.Request) (string, error) {
 		same = same && a != nil && k.sameAccess(a, req.Access)
 	}
 	if !same {
-		return "", claim.Errorf(claim.CodeConflict, "there is a claim %q already, with other arguments", req.Name).
-			WithHint("look at it with: fairlead describe %s", req.Name)
+		err := claim.Errorf(claim.CodeConflict, "there is a claim %q already, with other arguments", req.Name)
+		if c.Phase == claim.PhaseFailed {
+			return "", err.WithHint("it failed: let it go first: fairlead release %s", req.Name)
+		}
+		return "", err.WithHint("look at it with: fairlead describe %s", req.Name)
 	}
 	if err := k.retry(e); err != nil {
 		return "", err
