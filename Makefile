@@ -8,7 +8,7 @@ GOBUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -buil
 TOOL    = go tool -modfile=tools/go.mod
 PACKAGES ?= ./...
 
-.PHONY: help build demo test race lint bench generate man clean prerequisites
+.PHONY: help build demo test lint bench bench-cdi differences generate man clean prerequisites
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,12 @@ lint: ## formatting, go vet, staticcheck, layering
 
 bench: build ## the table of docs/reference/performance.md
 	@PATH="$(CURDIR)/bin:$$PATH" go run ./internal/bench
+
+bench-cdi: build ## our CDI library beside upstream's, in a module of its own
+	cd internal/bench/cdi && go run . -program ../../../bin/fairlead
+
+differences: ## each difference from upstream's CDI library is listed, with what decides
+	cd internal/bench/cdi && go test ./...
 
 generate: ## stubs, pages and whatever else is made from something
 	go generate ./...
