@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/cdi"
-	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -106,8 +105,7 @@ func measureResolve(t task) (figures, error) {
 	})
 }
 
-// measureInject injects into a few containers again and again. What making them
-// takes does not count.
+// measureInject injects into one new container after the other.
 func measureInject(t task) (figures, error) {
 	l, err := load(t.Library, mode{dir: t.Dir})
 	if err != nil {
@@ -117,15 +115,13 @@ func measureInject(t task) (figures, error) {
 	for i := range t.Count {
 		devices = append(devices, device(t.From*devicesPerSpec+i))
 	}
+	const rounds, warm, each = 50, 10, 100
 	var sum figures
-	containers := make([]*oci.Spec, 100)
-	for round := range 50 {
-		for i := range containers {
-			containers[i] = container()
-		}
+	var walls []time.Duration
+	for round := range rounds + warm {
 		f, err := measure(func() error {
-			for _, c := range containers {
-				if err := l.inject(c, devices...); err != nil {
+			for range each {
+				if err := l.inject(container(), devices...); err != nil {
 					return err
 				}
 			}
@@ -134,13 +130,15 @@ func measureInject(t task) (figures, error) {
 		if err != nil {
 			return figures{}, err
 		}
-		if round >= 10 { // warm by now
-			n := len(containers) * 40
-			sum.CPU += f.CPU / time.Duration(n)
+		if round >= warm {
+			sum.CPU += f.CPU / rounds / each
 			sum.Allocs += f.Allocs
+			walls = append(walls, f.Wall/each)
 		}
 	}
-	sum.Allocs /= uint64(len(containers) * 40)
+	sum.Allocs /= rounds * each
+	slices.Sort(walls)
+	sum.Wall = walls[rounds/2]
 	return sum, nil
 }
 
