@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
@@ -111,7 +113,7 @@ func refs(s *Spec) []Ref {
 // container.
 func TestInjectReadsNumbersNow(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to make device nodes")
+		testenv.Lacks(t, "needs root to make device nodes")
 	}
 	node := filepath.Join(t.TempDir(), "node")
 	s := &Spec{Version: "0.5.0", Kind: "vendor.com/class", Devices: []Device{{Name: "d", ContainerEdits: ContainerEdits{

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
@@ -74,10 +76,7 @@ func hook(file string) {
 // Req: CDI-057, CDI-058, CDI-060, CDI-064, CDI-095, CDI-098
 func TestRunc(t *testing.T) {
 	if _, err := exec.LookPath("runc"); err != nil || os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("needs runc, and root")
-		}
-		t.Skip("needs runc, and root")
+		testenv.Lacks(t, "needs runc, and root")
 	}
 	bundle := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(bundle, "rootfs"), 0o755))

@@ -13,6 +13,7 @@ need runc runc
 need s3cmd s3cmd
 need mkfs.ext4 e2fsprogs
 need unshare util-linux
+need systemd-analyze systemd
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"github.com/fairlead/fairlead/internal/ldcache"
 )
 
@@ -17,7 +19,7 @@ const ldconfig = "/sbin/ldconfig"
 func debian(t testing.TB) *container {
 	t.Helper()
 	if _, err := os.Stat(ldconfig); err != nil {
-		t.Skip("no ldconfig to compare with: ", err)
+		testenv.Lacks(t, "no ldconfig to compare with: ", err)
 	}
 	c := newContainer(t)
 	if target, err := os.Readlink("/lib"); err == nil { // /usr is merged
@@ -63,7 +65,7 @@ func findLibrary(t testing.TB) string {
 	t.Helper()
 	names, _ := filepath.Glob("/usr/lib/*-linux-gnu*/libz.so.1.*")
 	if len(names) == 0 {
-		t.Skip("this machine has no libz")
+		testenv.Lacks(t, "this machine has no libz")
 	}
 	return names[0]
 }
@@ -141,7 +143,7 @@ func TestAsLdconfig(t *testing.T) {
 				}
 				out, err := exec.Command(ldconfig, "-r", theirs.root, "-C", "/etc/ld.so.cache", "-f", "/etc/ld.so.conf").CombinedOutput()
 				if err != nil {
-					t.Skipf("ldconfig -r: %v\n%s", err, out)
+					testenv.Lacksf(t, "ldconfig -r: %v\n%s", err, out)
 				}
 				if got, want := ours.entries(), theirs.entries(); !slices.Equal(got, want) {
 					t.Errorf("the entries differ, ISA levels included:\n%+v\n%+v", got, want)

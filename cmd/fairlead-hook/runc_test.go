@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"github.com/fairlead/fairlead/internal/ldcache"
 )
 
@@ -29,13 +31,13 @@ type runcContainer struct {
 func newRuncContainer(t *testing.T) *runcContainer {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("runc needs root here")
+		testenv.Lacks(t, "runc needs root here")
 	}
 	if _, err := exec.LookPath("runc"); err != nil {
 		if os.Getenv("FAIRLEAD_TEST_PREREQUISITES") != "" {
 			t.Fatal(err)
 		}
-		t.Skip(err)
+		testenv.Lacks(t, err)
 	}
 	c := &runcContainer{container: newContainer(t)}
 	c.check(os.Remove(c.bundle + "/config.json"))
@@ -50,7 +52,7 @@ func newRuncContainer(t *testing.T) *runcContainer {
 		}
 	}
 	if c.soname == "" {
-		t.Skipf("%s needs no library but libc", tool)
+		testenv.Lacksf(t, "%s needs no library but libc", tool)
 	}
 	c.check(os.Remove(c.root + source))
 	c.config = map[string]any{
@@ -75,7 +77,7 @@ func needed(t testing.TB, name string) []string {
 	t.Helper()
 	f, err := elf.Open(name)
 	if err != nil {
-		t.Skip(err)
+		testenv.Lacks(t, err)
 	}
 	defer func() { _ = f.Close() }()
 	names, err := f.ImportedLibraries()
@@ -90,7 +92,7 @@ func (c *runcContainer) install(program string) map[string]string {
 	c.t.Helper()
 	data, err := os.ReadFile("/etc/ld.so.cache")
 	if err != nil {
-		c.t.Skip(err)
+		testenv.Lacks(c.t, err)
 	}
 	entries, err := ldcache.Parse(data)
 	c.check(err)

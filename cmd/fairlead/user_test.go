@@ -11,12 +11,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fairlead/fairlead/internal/testenv"
 )
 
 // A user other than root has the XDG directories and no CDI, and is told so.
 func TestUserOtherThanRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
+		testenv.Lacks(t, "only root can become another user")
 	}
 	const uid = 65534
 	dir, err := os.MkdirTemp("", "fl")

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -14,9 +16,9 @@ func inPrivateMounts(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		t.Skipf("no private mount namespace: %v", err)
+		testenv.Lacksf(t, "no private mount namespace: %v", err)
 	}
 	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		t.Skipf("no private mount namespace: %v", err)
+		testenv.Lacksf(t, "no private mount namespace: %v", err)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -351,7 +353,7 @@ func TestRemove(t *testing.T) {
 // mounted where a directory is on disk.
 func TestMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to mount")
+		testenv.Lacks(t, "needs root to mount")
 	}
 	inPrivateMounts(t)
 	dir := filepath.Join(t.TempDir(), "photos")
@@ -369,7 +371,7 @@ func TestMounts(t *testing.T) {
 
 func testMountTmpfs(t *testing.T, dir string) {
 	if err := EnsureTmpfs(dir); err == nil {
-		t.Skip("the temporary directory is on tmpfs itself")
+		testenv.Lacks(t, "the temporary directory is on tmpfs itself")
 	} else if !errors.Is(err, ErrOnDisk) {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlead/fairlead/internal/ldcache"
@@ -26,7 +28,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, root: t.TempDir()}
 	probe := filepath.Join(f.root, "probe")
 	if err := unix.Mknod(probe, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); errors.Is(err, unix.EPERM) {
-		t.Skip("making device nodes takes root")
+		testenv.Lacks(t, "making device nodes takes root")
 	} else if err != nil {
 		t.Fatal(err)
 	}

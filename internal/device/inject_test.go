@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/fairlead/fairlead/cdi"
@@ -18,7 +20,7 @@ func TestInjectRealDevice(t *testing.T) {
 	found := find(t, h, "/dev/null")
 	found = append(found, find(t, h, "/dev/zero")...)
 	if len(found) != 2 {
-		t.Skip("there is no /dev/null or /dev/zero")
+		testenv.Lacks(t, "there is no /dev/null or /dev/zero")
 	}
 	dir := t.TempDir()
 	if err := cdi.Write(dir, "test.json", h.Spec("fairlead.dev/char", found)); err != nil {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -50,7 +52,7 @@ func watchFor(node string) int {
 func TestWatchInUserNamespace(t *testing.T) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip(err)
+		testenv.Lacks(t, err)
 	}
 	t.Cleanup(func() { control.Close() })
 	n := addLoop(t, control)
@@ -68,7 +70,7 @@ func TestWatchInUserNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("no user namespaces here: %v", err)
+		testenv.Lacksf(t, "no user namespaces here: %v", err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "watching\n" {
 		t.Errorf("the watcher says %q, error %v", line, err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -59,7 +61,7 @@ func trigger(t *testing.T, mark string) {
 	const id = "f1e2d3c4-0000-4000-8000-000000000000"
 	err := os.WriteFile("/sys/class/mem/null/uevent", []byte("change "+id+" MARK="+mark), 0)
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, os.ErrNotExist) {
-		t.Skipf("the kernel cannot be made to tell of a device: %v", err)
+		testenv.Lacksf(t, "the kernel cannot be made to tell of a device: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +76,7 @@ func kernelOrSkip(t *testing.T) {
 	t.Helper()
 	socket, err := listenKernel()
 	if err != nil || !initialNamespace() {
-		t.Skipf("the kernel does not tell of devices here: %v", err)
+		testenv.Lacksf(t, "the kernel does not tell of devices here: %v", err)
 	}
 	socket.Close()
 }
@@ -176,7 +178,7 @@ func TestFollowLoopDevice(t *testing.T) {
 	kernelOrSkip(t)
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip(err)
+		testenv.Lacks(t, err)
 	}
 	t.Cleanup(func() { control.Close() })
 	n := addLoop(t, control)
@@ -211,7 +213,7 @@ func addLoop(t *testing.T, control *os.File) int {
 			return n
 		case unix.EEXIST:
 		default:
-			t.Skipf("cannot make a loop device: %v", errno)
+			testenv.Lacksf(t, "cannot make a loop device: %v", errno)
 		}
 	}
 }

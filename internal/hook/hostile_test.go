@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -170,7 +172,7 @@ func inNamespace(t *testing.T) bool {
 		return true
 	}
 	if os.Getuid() != 0 {
-		t.Skip("mounts need root")
+		testenv.Lacks(t, "mounts need root")
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), "FAIRLEAD_TEST_NAMESPACE=1")
@@ -257,7 +259,7 @@ func TestMounts(t *testing.T) {
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("device nodes need root")
+		testenv.Lacks(t, "device nodes need root")
 	}
 	w := newWorld(t)
 	w.watch()

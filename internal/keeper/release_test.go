@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"github.com/fairlead/fairlead/internal/claim"
 	"github.com/fairlead/fairlead/internal/mount"
 )
@@ -124,7 +126,7 @@ func TestLeasedClaimIsNotReleased(t *testing.T) {
 
 func TestClaimMountedInANamespaceIsNotReleased(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: mounts a directory in a new mount namespace")
+		testenv.Lacks(t, "needs root: mounts a directory in a new mount namespace")
 	}
 	v, h := serveVendor(t), newHost(t)
 	k := h.open(t, v.endpoint)

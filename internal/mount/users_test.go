@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fairlead/fairlead/internal/testenv"
 )
 
 // container starts a process that has from mounted on a directory of its own, in
@@ -41,7 +43,7 @@ func container(t *testing.T, from string) int {
 
 func TestUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to mount")
+		testenv.Lacks(t, "needs root to mount")
 	}
 	base := t.TempDir()
 	dir := filepath.Join(base, "pho tos")

@@ -8,13 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fairlead/fairlead/internal/testenv"
 )
 
 // smallDisk mounts an ext4 file system of 16 MiB for the test.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("mounting a small file system needs root")
+		testenv.Lacks(t, "mounting a small file system needs root")
 	}
 	image, dir := filepath.Join(t.TempDir(), "image"), filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -31,7 +33,7 @@ func smallDisk(t *testing.T) string {
 		{"mount", "-o", "loop", image, dir},
 	} {
 		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("%s: %v: %s", command[0], err, out)
+			testenv.Lacksf(t, "%s: %v: %s", command[0], err, out)
 		}
 	}
 	t.Cleanup(func() {

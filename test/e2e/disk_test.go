@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/testenv"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlead/fairlead/internal/claim"
@@ -26,7 +28,7 @@ func (h *host) smallDisk(megabytes int64) (mounted string) {
 	}
 	for _, argv := range [][]string{{"mkfs.ext4", "-q", "-m", "0", image}, {"mount", "-o", "loop", image, mounted}} {
 		if r := h.exec("", argv...); r.code != 0 {
-			missing(h.t, "%q: %s", argv, r)
+			testenv.Lacksf(h.t, "%q: %s", argv, r)
 		}
 	}
 	h.t.Cleanup(func() {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/fairlead/fairlead/internal/testenv"
 )
 
 // The programs, built once for a run of the tests.
@@ -63,7 +65,7 @@ func needs(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			missing(t, "%s is not installed (make prerequisites)", p)
+			testenv.Lacksf(t, "%s is not installed (make prerequisites)", p)
 		}
 	}
 }
@@ -71,14 +73,6 @@ func needs(t testing.TB, programs ...string) {
 func needsRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		missing(t, "needs root")
+		testenv.Lacks(t, "needs root")
 	}
-}
-
-func missing(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }
