@@ -1,9 +1,10 @@
 #!/bin/sh
 # The main job, start to end, on the embedded store: a bucket is claimed, used
 # by an unmodified S3 program outside of a container and inside of one, its key
-# is rotated, and it is let go. Each command is shown before it runs, so that
-# one can learn the tool from it. Everything happens in directories of its own,
-# which are removed at the end.
+# is rotated, and it is let go; then devices of the host are handed to containers,
+# with the libraries that belong to one. Each command is shown before it runs, so
+# that one can learn the tool from it. Everything happens in directories of its
+# own, which are removed at the end.
 set -eu
 
 work=$(mktemp -d)
@@ -22,7 +23,7 @@ cleanup() {
 		kill "$daemon" 2>/dev/null || true
 		wait "$daemon" 2>/dev/null || true
 	fi
-	rm -f "$specs/fairlead.dev-$name.json"
+	rm -f "$specs/fairlead.dev-$name.json" "$specs/example.com-$name.json"
 	rm -rf "$work" "$run"
 }
 trap cleanup EXIT
@@ -44,6 +45,9 @@ refused() {
 		exit 1
 	fi
 }
+
+has() { command -v "$1" >/dev/null 2>&1; }
+containers() { [ "$(id -u)" = 0 ] && has podman && has runc; }
 
 export FAIRLEAD_STATE_DIR="$work/state" FAIRLEAD_RUN_DIR="$run/run"
 if [ "$(id -u)" = 0 ]; then
@@ -74,7 +78,7 @@ show "fairlead describe $name | head -n 20"
 step "An ordinary S3 client uses it through the files: no key in a command line or an environment."
 date >"$work/today.txt"
 files=$(fairlead get "$name" -o json | sed -n 's/.*"directory": *"\([^"]*\)".*/\1/p' | head -n 1)
-if command -v s3cmd >/dev/null 2>&1; then
+if has s3cmd; then
 	show "fairlead exec $name -- sh -c 's3cmd -q -c $files/s3cfg put $work/today.txt s3://\$BUCKET_NAME/today.txt'"
 	show "fairlead exec $name -- sh -c 's3cmd -q -c $files/s3cfg get --force s3://\$BUCKET_NAME/today.txt $work/back.txt'"
 	show "cmp $work/today.txt $work/back.txt && echo the same"
@@ -84,16 +88,16 @@ fi
 
 step "A second access, for readers only: the store refuses it a write."
 show "fairlead access add $name.reader --mode ReadOnly --template s3cfg=$examples/s3cfg.tmpl"
-if command -v s3cmd >/dev/null 2>&1; then
+if has s3cmd; then
 	reader=$files.reader
 	show "fairlead exec $name.reader -- sh -c 's3cmd -c $reader/s3cfg ls s3://\$BUCKET_NAME'"
 	refused "fairlead exec $name.reader -- sh -c 's3cmd -q -c $reader/s3cfg put $work/today.txt s3://\$BUCKET_NAME/no.txt'"
 fi
 
 step "A container gets the bucket as a device. Its files are mounted, its environment points at them."
-if [ "$(id -u)" != 0 ] || ! command -v podman >/dev/null 2>&1 || ! command -v runc >/dev/null 2>&1; then
+if ! containers; then
 	echo "skipped: needs root, podman and runc"
-elif ! command -v s3cmd >/dev/null 2>&1; then
+elif ! has s3cmd; then
 	echo "skipped: s3cmd, which would run in the container, is not installed"
 else
 	inside=/run/fairlead/bucket/$name
@@ -110,7 +114,7 @@ fi
 step "Rotate the key: the files change all at once, and the old key works until the grace is over."
 show "cp $files/s3cfg $work/old-key"
 show "fairlead access rotate $name --grace 0s"
-if command -v s3cmd >/dev/null 2>&1; then
+if has s3cmd; then
 	show "fairlead exec $name -- sh -c 's3cmd -c $files/s3cfg ls s3://\$BUCKET_NAME'"
 	refused "fairlead exec $name -- sh -c 's3cmd -q -c $work/old-key ls s3://\$BUCKET_NAME'"
 fi
@@ -119,13 +123,13 @@ step "Let it go. The keys are dead at once; the data stays unless one says other
 cp "$files/s3cfg" "$work/last-key"
 bucket=$(fairlead get "$name" -o json | sed -n 's/.*"bucketID": *"\([^"]*\)".*/\1/p' | head -n 1)
 show "fairlead release $name"
-if command -v s3cmd >/dev/null 2>&1; then
+if has s3cmd; then
 	refused "s3cmd -q -c $work/last-key ls s3://$bucket"
 fi
 
 step "And back: an existing bucket can be claimed again, with what it holds."
 show "fairlead claim bucket $name --existing $bucket --template s3cfg=$examples/s3cfg.tmpl"
-if command -v s3cmd >/dev/null 2>&1; then
+if has s3cmd; then
 	show "fairlead exec $name -- sh -c 's3cmd -c $files/s3cfg ls s3://\$BUCKET_NAME'"
 fi
 
@@ -134,13 +138,52 @@ device=
 for d in /dev/fuse /dev/kvm; do
 	if [ -c "$d" ]; then device=$d; fi
 done
-if [ "$(id -u)" != 0 ] || ! command -v podman >/dev/null 2>&1 || ! command -v runc >/dev/null 2>&1 || [ -z "$device" ]; then
+if ! containers || [ -z "$device" ]; then
 	echo "skipped: needs root, podman, runc, and /dev/fuse or /dev/kvm"
 else
 	show "fairlead cdi generate $device --class $name --write"
 	show "fairlead cdi devices 'fairlead.dev/$name=*'"
 	device_name=$(fairlead cdi devices -o name "fairlead.dev/$name=*" | head -n 1)
 	show "$podman --device $device_name --rootfs /:O sh -c 'ls -l $device && : <>$device && echo it opens'"
+fi
+
+step "A device may bring libraries. Say its vendor has one, and the image a program that is linked to it."
+if ! containers || ! has cc || ! has fairlead-hook || [ ! -f /etc/ld.so.cache ]; then
+	echo "skipped: needs root, podman, runc, cc, fairlead-hook and /etc/ld.so.cache"
+else
+	lib=$work/libdemo.so.1.2.3 inside=/opt/demo/lib/libdemo.so.1.2.3
+	show "echo 'const char *demo(void) { return \"the library answers\"; }' |
+    cc -shared -fPIC -Wl,-soname,libdemo.so.1 -x c - -o $lib"
+	show "echo 'const char *demo(void); int puts(const char *); int main(void) { return puts(demo()) < 0; }' |
+    cc -x c - -x none $lib -o $work/program"
+
+	step "Mounted alone it is not found: it has neither the name asked for, nor a place in the linker's cache."
+	refused "$podman -v $work/program:/program -v $lib:$inside --rootfs /:O /program"
+
+	step "So its CDI spec has hooks that make the links and update the cache of the container."
+	hook=$(command -v fairlead-hook)
+	cat >"$work/library.json" <<-END
+		{
+		  "cdiVersion": "0.3.0",
+		  "kind": "example.com/$name",
+		  "devices": [{"name": "library", "containerEdits": {
+		    "mounts": [{"hostPath": "$lib", "containerPath": "$inside", "options": ["ro", "nosuid", "nodev", "bind"]}],
+		    "hooks": [
+		      {"hookName": "createContainer", "path": "$hook", "env": ["LC_ALL=C"],
+		       "args": ["fairlead-hook", "create-symlinks", "--link=libdemo.so.1::/opt/demo/lib/libdemo.so"]},
+		      {"hookName": "createContainer", "path": "$hook", "env": ["LC_ALL=C"],
+		       "args": ["fairlead-hook", "update-ldcache", "--folder=/opt/demo/lib"]}
+		    ]
+		  }}]
+		}
+	END
+	cp /etc/ld.so.cache "$work/cache"
+	show "cat $work/library.json"
+	show "fairlead cdi validate --strict $work/library.json"
+	show "install -m 0644 $work/library.json $specs/example.com-$name.json"
+	show "$podman --device example.com/$name=library -v $work/program:/program --rootfs /:O sh -c '
+    /program && ls -l /opt/demo/lib && ldconfig -p | grep libdemo'"
+	show "cmp /etc/ld.so.cache $work/cache && echo the cache of the host is as it was"
 fi
 
 step "Done. What this left behind is removed: the daemon, its state and its files."
