@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fairlead/fairlead/internal/claim"
@@ -16,8 +17,37 @@ import (
 // systemCDI is where podman 4 looks for specs; it can be told of no other place.
 const systemCDI = "/var/run/cdi"
 
-// podman runs containers from a root that holds one program, without an image
-// or a registry, and keeps all that it writes in directories of the test's own.
+var systemCDIUsers struct {
+	sync.Mutex
+	count int
+	made  bool
+}
+
+// useSystemCDI makes that directory if it is absent. The last test that uses it
+// removes it then.
+func useSystemCDI(t testing.TB) {
+	t.Helper()
+	u := &systemCDIUsers
+	u.Lock()
+	defer u.Unlock()
+	if _, err := os.Stat(systemCDI); u.count == 0 {
+		u.made = os.IsNotExist(err)
+	}
+	if err := os.MkdirAll(systemCDI, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	u.count++
+	t.Cleanup(func() {
+		u.Lock()
+		defer u.Unlock()
+		if u.count--; u.count == 0 && u.made {
+			_ = os.Remove(systemCDI) // if it is empty
+		}
+	})
+}
+
+// podman runs containers from a root that holds what a test puts there, without an
+// image or a registry, and keeps all that it writes in directories of the test's own.
 type podman struct {
 	h     *host
 	flags []string
@@ -43,20 +73,22 @@ cgroup_manager = "cgroupfs"
 events_logger = "none"
 `, 0o600)
 	h.env = append(h.env, "CONTAINERS_CONF="+conf)
-	program, err := s3Program()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	for _, d := range []string{"proc", "sys", "dev", "etc", "run", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(p.root, d), 0o755); err != nil {
 			h.t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(program)
+	return p
+}
+
+// withS3 puts a client of S3 into the containers.
+func (p *podman) withS3() *podman {
+	p.h.t.Helper()
+	program, err := s3Program()
 	if err != nil {
-		h.t.Fatal(err)
+		p.h.t.Fatal(err)
 	}
-	write(h.t, p.root+"/s3", string(text), 0o755)
+	write(p.h.t, p.root+"/s3", read(p.h.t, program), 0o755)
 	return p
 }
 
@@ -128,9 +160,8 @@ func (c *container) end() {
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	p := newPodman(h)
-	_, err := os.Stat(systemCDI)
-	made := os.IsNotExist(err)
+	p := newPodman(h).withS3()
+	useSystemCDI(t)
 	h.cdi = systemCDI
 	name := "e2e-" + claim.NewUID()[:8] // others may use the directory too
 	t.Cleanup(func() {
@@ -139,9 +170,6 @@ func TestContainer(t *testing.T) {
 				t.Errorf("left in %s: %s", systemCDI, f)
 				_ = os.Remove(filepath.Join(systemCDI, f))
 			}
-		}
-		if made {
-			_ = os.Remove(systemCDI) // if it is empty
 		}
 	})
 	h.up()
