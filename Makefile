@@ -7,8 +7,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 GOBUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION)'
 TOOL    = go tool -modfile=tools/go.mod
 PACKAGES ?= ./...
+PREFIX  ?= /usr/local
 
-.PHONY: help build demo test lint bench bench-cdi differences generate man clean prerequisites
+.PHONY: help build install demo test lint bench bench-cdi differences generate man clean prerequisites
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +17,12 @@ help: ## list the targets
 build: ## bin/fairlead and bin/fairlead-hook, static and reproducible
 	$(GOBUILD) -o bin/fairlead ./cmd/fairlead
 	$(GOBUILD) -o bin/fairlead-hook ./cmd/fairlead-hook
+
+# CDI specs name the hook by its absolute path; fairlead looks for it beside itself.
+install: build ## both programs and the man pages below PREFIX (/usr/local), below DESTDIR
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 0755 bin/fairlead bin/fairlead-hook $(DESTDIR)$(PREFIX)/bin
+	install -m 0644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 
 demo: prerequisites build ## a bucket from claim to container, explained on the way
 	@PATH="$(CURDIR)/bin:$$PATH" sh scripts/demo.sh

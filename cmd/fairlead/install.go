@@ -84,7 +84,10 @@ func newInstall(a *app) *cobra.Command {
 		Short: "Write the systemd unit of the daemon",
 		Long: `Write a systemd unit that runs "fairlead up", with the flags after --, as root.
 Settings can also stand in /etc/fairlead/fairlead.env, as environment variables.
-A unit that is there and differs is kept, unless --force is given.`,
+A unit that is there and differs is kept, unless --force is given. On stderr it
+says where fairlead-hook is, the program that CDI specs of devices with libraries
+have run: beside fairlead, or in /usr/local/libexec/fairlead, /usr/libexec/fairlead,
+/usr/local/bin or /usr/bin.`,
 		Example: `  fairlead install && systemctl daemon-reload && systemctl enable --now fairlead
   fairlead install --print
   fairlead install -- --s3-listen 0.0.0.0:9000`,
@@ -136,6 +139,7 @@ func (a *app) install(path string, text []byte, force bool) error {
 	switch {
 	case err == nil && bytes.Equal(old, text):
 		a.say("%s is there already", path)
+		a.sayHook()
 		return a.print("%s", path)
 	case err == nil && !force:
 		return claim.Errorf(claim.CodeConflict, "%s is there and differs", path).WithHint("replace it with: fairlead install --force")
@@ -148,8 +152,20 @@ func (a *app) install(path string, text []byte, force bool) error {
 		}
 		return err
 	}
+	a.sayHook()
 	a.say("next: systemctl daemon-reload && systemctl enable --now fairlead")
 	return a.print("%s", path)
+}
+
+// sayHook says where the hook is, because a spec that names none is found out
+// only when a container fails to start.
+func (a *app) sayHook() {
+	dirs := hookDirs()
+	if path := findHook(dirs); path != "" {
+		a.say("hooks of CDI specs: %s", path)
+		return
+	}
+	a.say("no %s is installed; devices that bring libraries need it: put it into %s", hookName, dirs[0])
 }
 
 // writeUnit replaces the unit in one step, so that systemd never reads half.
