@@ -20,6 +20,7 @@ func tree(files map[string]string) fstest.MapFS {
 			"COSI-002\tCOSI-v1alpha1\tA\tSHOULD\tCO\tTwo <should> hold | stand.\n" +
 			"COSI-003\tCOSI-v1alpha1\tA\tMAY\tBOTH\tThree may.\n" +
 			"DRAFT-001\tCOSI-draft\tA\tMUST\tPLUGIN\tFour must.\n" +
+			"CDI-001\tCDI-0.8.0\tA\tSHOULD\tHOOK\tSeven should.\n" +
 			"CSI-001\tCSI-v1\tA\tMUST\tPLUGIN\tFive must.\n" +
 			"CSI-002\tCSI-v1\tA\tMUST\tPLUGIN\tSix must.\n",
 		exemptFile: "id\treason\n",
@@ -35,7 +36,7 @@ func tree(files map[string]string) fstest.MapFS {
 // complete is a repository in which nothing is missing but the page.
 func complete() map[string]string {
 	return map[string]string{
-		"a/a_test.go": "package a\n\n// TestA holds.\n// Req: COSI-001, DRAFT-001\nfunc TestA(t *testing.T) {}\n",
+		"a/a_test.go": "package a\n\n// TestA holds.\n// Req: COSI-001, DRAFT-001, CDI-001\nfunc TestA(t *testing.T) {}\n",
 		exemptFile:    "id\treason\nCOSI-002\tIt cannot be seen.\n",
 	}
 }
@@ -136,6 +137,7 @@ func TestCompleteRepositoryPasses(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	good := mustLoad(t, tree(complete())).page()
+	noCDI := strings.Replace(good, "| CDI-0.8.0 | SHOULD | 1 | 1 |", "| CDI-0.8.0 | SHOULD | 1 | 0 |", 1)
 	more := strings.Replace(good, "| COSI-v1alpha1 | MUST | 1 | 1 |", "| COSI-v1alpha1 | MUST | 2 | 2 |", 1)
 	tests := []struct {
 		name, file, text, page, want string
@@ -143,6 +145,7 @@ func TestProblems(t *testing.T) {
 		{"unknown id", "b/b_test.go", "package b\n\n// Req: COSI-9\nfunc TestB() {}\n", good, "TestB claims COSI-9, which is no row"},
 		{"unknown excuse", exemptFile, "COSI-002\tBecause.\nCOSI-99\tBecause.\n", good, "COSI-99 is no row"},
 		{"neither", exemptFile, "", good, "COSI-002 (SHOULD, CO) has neither a test nor an excuse: Two"},
+		{"neither, of CDI", "a/a_test.go", "package a\n\n// Req: COSI-001, DRAFT-001\nfunc TestA() {}\n", noCDI, "CDI-001 (SHOULD, HOOK) has neither a test nor an excuse: Seven"},
 		{"both", exemptFile, "COSI-001\tBecause.\nCOSI-002\tBecause.\n", good, "COSI-001 is excused in spec/exempt.tsv and proved by TestA"},
 		{"out of date", "b/b_test.go", "package b\n\n// Req: COSI-001\nfunc TestB() {}\n", good, "is out of date"},
 		{"no page", "b/b_test.go", "package b\n", "", "is out of date"},
@@ -180,6 +183,7 @@ func TestPage(t *testing.T) {
 		"| COSI-v1alpha1 | MUST | 1 | 1 | 0 | 0 |\n",
 		"| COSI-v1alpha1 | SHOULD | 1 | 0 | 1 | 0 |\n",
 		"| CSI-v1 | MUST | 2 | 0 | 0 | 2 |\n",
+		"| CDI-0.8.0 | SHOULD | 1 | 1 | 0 | 0 |\n",
 		"| COSI-001 | MUST | plugin | One must hold. | [a/a](../../a/a_test.go) `TestA` |\n",
 		`| COSI-002 | SHOULD | co | Two &lt;should&gt; hold \| stand. | *It cannot be seen.* |` + "\n",
 		"| COSI-003 | MAY | both | Three may. |  |\n",

@@ -140,7 +140,8 @@ func (l library) check(root string, run func(device string) result) {
 
 // TestLibraryPodman: podman reads the spec, and runc runs the hooks.
 //
-// Req: CDI-100, CDI-105, CDI-106, CDI-109, CDI-111, CDI-114, CDI-115, CDI-117, CDI-122
+// Req: CDI-100, CDI-101, CDI-102, CDI-105, CDI-106, CDI-109
+// Req: CDI-111, CDI-112, CDI-113, CDI-114, CDI-115, CDI-117, CDI-122
 func TestLibraryPodman(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -164,30 +165,68 @@ func TestLibraryPodman(t *testing.T) {
 // TestLibraryRunc: "fairlead cdi inject" puts the device into the configuration
 // that "runc spec" makes, with a spec that podman would be too old for.
 //
-// Req: CDI-098, CDI-100, CDI-105, CDI-106, CDI-109, CDI-111, CDI-114, CDI-115, CDI-117, CDI-122
+// Req: CDI-098, CDI-100, CDI-101, CDI-102, CDI-105, CDI-106, CDI-109
+// Req: CDI-111, CDI-112, CDI-113, CDI-114, CDI-115, CDI-117, CDI-122
 func TestLibraryRunc(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
-	l := newLibrary(h)
-	bundle, specs := tempDir(t, ""), tempDir(t, "")
-	root := bundle + "/rootfs"
-	l.image(root)
-	for _, dir := range []string{"proc", "dev", "sys"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
+	b := newBundle(newLibrary(newHost(t)))
+	b.l.spec(b.specs+"/device.yaml", "0.8.0", "example.com/library")
+	b.l.check(b.dir+"/rootfs", func(device string) result {
+		if device == "" {
+			return b.run()
+		}
+		return b.run("example.com/library=" + device)
+	})
+}
+
+// TestResourceAbsent: what a spec names may be missing when it is written and
+// when it is injected; the container that needs it does not start, and says why.
+//
+// Req: CDI-125, CDI-126, CDI-127
+func TestResourceAbsent(t *testing.T) {
+	t.Parallel()
+	b := newBundle(newLibrary(newHost(t)))
+	absent := b.specs + "/not-installed"
+	write(t, b.specs+"/device.json", `{"cdiVersion": "0.3.0", "kind": "example.com/absent", "devices": [
+		{"name": "mount", "containerEdits": {"mounts": [{"hostPath": "`+absent+`", "containerPath": "/x", "options": ["ro", "bind"]}]}},
+		{"name": "hook", "containerEdits": {"hooks": [{"hookName": "createContainer", "path": "`+absent+`", "env": ["LC_ALL=C"]}]}},
+		{"name": "failing", "containerEdits": {"hooks": [{"hookName": "createContainer", "path": "/bin/false", "env": ["LC_ALL=C"]}]}}]}`, 0o644)
+	for device, want := range map[string]string{"mount": absent, "hook": absent, "failing": "exit status 1"} {
+		if r := b.run("example.com/absent=" + device); r.code == 0 || !strings.Contains(r.stderr, want) {
+			t.Errorf("device %s, want an error that says %q: %s", device, want, r)
 		}
 	}
-	l.spec(specs+"/device.yaml", "0.8.0", "example.com/library")
-	runs := 0
-	l.check(root, func(device string) result {
-		runs++
-		config := bundle + "/config.json"
-		generate(h, bundle)
-		if device != "" {
-			h.ok("cdi", "inject", config, "example.com/library="+device, "--spec-dir", specs, "--in-place")
+}
+
+// bundle is what runc runs: an image, and a configuration made anew each time.
+type bundle struct {
+	l          library
+	dir, specs string
+	runs       int
+}
+
+func newBundle(l library) *bundle {
+	l.h.t.Helper()
+	b := &bundle{l: l, dir: tempDir(l.h.t, ""), specs: tempDir(l.h.t, "")}
+	l.image(b.dir + "/rootfs")
+	for _, dir := range []string{"proc", "dev", "sys"} {
+		if err := os.Mkdir(filepath.Join(b.dir, "rootfs", dir), 0o755); err != nil {
+			l.h.t.Fatal(err)
 		}
-		return h.exec("", "runc", "--root", bundle+"/state", "run", "--bundle", bundle, fmt.Sprintf("%s-%d", filepath.Base(bundle), runs))
-	})
+	}
+	return b
+}
+
+// run runs a container with these devices.
+func (b *bundle) run(devices ...string) result {
+	b.l.h.t.Helper()
+	generate(b.l.h, b.dir)
+	if len(devices) > 0 {
+		args := append([]string{"cdi", "inject", b.dir + "/config.json"}, devices...)
+		b.l.h.ok(append(args, "--spec-dir", b.specs, "--in-place")...)
+	}
+	b.runs++
+	return b.l.h.exec("", "runc", "--root", b.dir+"/state", "run", "--bundle", b.dir, fmt.Sprintf("%s-%d", filepath.Base(b.dir), b.runs))
 }
 
 // generate makes the configuration that runc itself proposes, for the program

@@ -157,6 +157,8 @@ func (c *container) end() {
 // TestContainer: an unmodified program in a container uses its bucket through
 // the CDI device and nothing else, sees a rotation without a restart, may do
 // what its access may, and keeps its claim from being released.
+//
+// Req: CDI-020, CDI-021
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
