@@ -12,7 +12,7 @@ type Kind string
 const KindBucket Kind = "bucket"
 
 // DefaultName is the name of the class that a claim has when it names none, and
-// of the access that every claim begins with.
+// of the access that every claim for a bucket begins with.
 const DefaultName = "default"
 
 // ObjectsDriver is the name of our own driver among the drivers of a host.
@@ -73,12 +73,16 @@ type Claim struct {
 	UID       string    `json:"uid"`
 	CreatedAt time.Time `json:"createdAt"`
 
+	// Device is set in a claim of KindDevice, and only there. Nothing below that
+	// speaks of classes, drivers, buckets and accesses is.
+	Device *Device `json:"device,omitempty"`
+
 	// Class is the bucket class by name. Driver, DeletionPolicy and the
 	// class's parameters were copied from it when the claim was made, so that
 	// a later change of the class changes no claim.
-	Class          string            `json:"class"`
-	Driver         string            `json:"driver"`
-	DeletionPolicy DeletionPolicy    `json:"deletionPolicy"`
+	Class          string            `json:"class,omitempty"`
+	Driver         string            `json:"driver,omitempty"`
+	DeletionPolicy DeletionPolicy    `json:"deletionPolicy,omitempty"`
 	Parameters     map[string]string `json:"parameters,omitempty"`
 	// Existing is the id of a bucket that was there before (brownfield). Such
 	// a bucket is never created and never deleted.

@@ -25,6 +25,9 @@ type Request struct {
 	// ReadWrite. NoAccess makes none (a BucketClaim manifest alone).
 	Access   *AccessSpec `json:"access,omitempty"`
 	NoAccess bool        `json:"noAccess,omitempty"`
+	// Device is what is asked of a device; of KindDevice alone, which has none of
+	// the fields above but its name.
+	Device *DeviceSpec `json:"device,omitempty"`
 }
 
 // ReleaseRequest says how a claim is let go.
@@ -52,11 +55,34 @@ func (r *Request) Check(now time.Time) error {
 	if r.Kind == "" {
 		r.Kind = KindBucket
 	}
-	if r.Kind != KindBucket {
-		return Errorf(CodeInvalid, "%q is no kind of claim", shorten(string(r.Kind))).WithHint("use bucket")
-	}
 	if err := CheckName("a claim", r.Name); err != nil {
 		return err
+	}
+	switch r.Kind {
+	case KindBucket:
+		return r.checkBucket(now)
+	case KindDevice:
+		return r.checkDevice()
+	}
+	return Errorf(CodeInvalid, "%q is no kind of claim", shorten(string(r.Kind))).WithHint("use bucket or device")
+}
+
+func (r *Request) checkDevice() error {
+	rest := *r
+	rest.Kind, rest.Name, rest.Device, rest.NoAccess = "", "", nil, false
+	if !bytes.Equal(rest.Asked(), (&Request{}).Asked()) || r.Access != nil {
+		return Errorf(CodeInvalid, "a claim for a device has a name and a device, and nothing that is a bucket's")
+	}
+	if r.Device == nil {
+		r.Device = &DeviceSpec{}
+	}
+	r.NoAccess = true
+	return r.Device.Check()
+}
+
+func (r *Request) checkBucket(now time.Time) error {
+	if r.Device != nil {
+		return Errorf(CodeInvalid, "a claim for a bucket describes no device")
 	}
 	if r.Class == "" {
 		r.Class = DefaultName
@@ -100,9 +126,9 @@ func (r *Request) checkAccess(now time.Time) error {
 	return r.Access.Check(now)
 }
 
-// Bucket is the part of the request that makes the bucket, in one canonical
-// form; two requests for the same bucket are equal in it.
-func (r *Request) Bucket() json.RawMessage {
+// Asked is the request but for its access, in one canonical form: two requests
+// for the same bucket, or the same device, are equal in it.
+func (r *Request) Asked() json.RawMessage {
 	c := *r
 	c.Access, c.NoAccess = nil, false
 	b, _ := json.Marshal(c) // strings and maps of strings always encode

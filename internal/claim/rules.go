@@ -69,9 +69,16 @@ func suggest(name string) string {
 // CheckString applies COSI's limit of 128 bytes to a value that goes to a
 // driver, and refuses control characters (COSI-081).
 func CheckString(what, s string) error {
-	switch {
-	case len(s) > maxString:
+	if len(s) > maxString {
 		return Errorf(CodeInvalid, "%s is %d bytes long; COSI allows %d", what, len(s), maxString)
+	}
+	return CheckText(what, s)
+}
+
+// CheckText refuses what is no line of text: bytes that are not UTF-8, and
+// control characters.
+func CheckText(what, s string) error {
+	switch {
 	case !utf8.ValidString(s):
 		return Errorf(CodeInvalid, "%s is not valid UTF-8", what)
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):

@@ -138,7 +138,7 @@ func (s *Server) claim(ctx context.Context, r *http.Request) (c claim.Claim, res
 		return c, "", err
 	}
 	access := ""
-	if !req.NoAccess {
+	if !req.NoAccess && req.Kind != claim.KindDevice {
 		access = claim.DefaultName
 		if req.Access != nil && req.Access.Name != "" {
 			access = req.Access.Name

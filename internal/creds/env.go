@@ -22,6 +22,13 @@ func Pointers(in Input, dir string) []string {
 	return env
 }
 
+// DevicePointers are the environment variables that lead an application to the
+// node of a claimed device: DEVICE_PATH, and the same behind a prefix made of the
+// claim's name.
+func DevicePointers(claim, node string) []string {
+	return []string{"DEVICE_PATH=" + node, Prefix(claim, "") + "DEVICE_PATH=" + node}
+}
+
 func pointers(in Input, dir string) []string {
 	var env []string
 	set := func(key, value string) {

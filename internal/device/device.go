@@ -178,27 +178,46 @@ func (s *scan) list(ctx context.Context) ([]Device, error) {
 // becomes a device of its own with just that node, named for the hardware it
 // belongs to and its role there, so that nobody is given more than he asked for.
 func (h Host) Find(ctx context.Context, m Match) ([]Device, error) {
-	if err := m.check(); err != nil {
+	found, err := h.FindEach(ctx, m)
+	if err != nil {
 		return nil, err
+	}
+	return found[0], nil
+}
+
+// FindEach finds in one look at the host what each of the matches asks for, in
+// their order.
+func (h Host) FindEach(ctx context.Context, matches ...Match) ([][]Device, error) {
+	for _, m := range matches {
+		if err := m.check(); err != nil {
+			return nil, err
+		}
 	}
 	s, err := h.scan(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	if m.Path != "" {
-		return s.paths(ctx, m)
+	each := make([][]Device, len(matches))
+	for i, m := range matches {
+		if each[i], err = s.find(ctx, m); err != nil {
+			return nil, err
+		}
 	}
-	var found []Device
-	if m.Kind != "" {
+	return each, nil
+}
+
+// find finds what m asks for.
+func (s *scan) find(ctx context.Context, m Match) (found []Device, err error) {
+	switch {
+	case m.Path != "":
+		return s.paths(ctx, m)
+	case m.Kind != "":
 		found, err = s.kinds(ctx, m.Kind)
-	} else {
+	default:
 		found, err = s.list(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(found, func(d Device) bool { return !m.fits(d) }), nil
+	return slices.DeleteFunc(found, func(d Device) bool { return !m.fits(d) }), err
 }
 
 // scan is one look at a host.
@@ -206,6 +225,7 @@ type scan struct {
 	*tree
 	host  Host
 	links map[string][]string // device node to the links below /dev that lead to it
+	known map[Kind][]Device   // the kinds that were looked for already
 }
 
 func (h Host) scan(ctx context.Context) (*scan, error) {
@@ -220,7 +240,7 @@ func (h Host) scan(ctx context.Context) (*scan, error) {
 		t.close()
 		return nil, fmt.Errorf("look for devices: driver root %s: %w", h.DriverRoot, fs.ErrNotExist)
 	}
-	s := &scan{tree: t, host: h}
+	s := &scan{tree: t, host: h, known: make(map[Kind][]Device)}
 	s.links = s.findLinks()
 	return s, nil
 }
@@ -248,6 +268,7 @@ var finders = []struct {
 	{Char, func(s *scan) []Device { return s.every("char") }},
 }
 
+// kinds finds the devices of some kinds, in a list of the caller's own.
 func (s *scan) kinds(ctx context.Context, kinds ...Kind) ([]Device, error) {
 	var all []Device
 	for _, f := range finders {
@@ -257,12 +278,16 @@ func (s *scan) kinds(ctx context.Context, kinds ...Kind) ([]Device, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		found := slices.DeleteFunc(f.find(s), func(d Device) bool { return len(d.Nodes) == 0 })
-		for i := range found {
-			found[i].Kind = f.kind
+		found, looked := s.known[f.kind]
+		if !looked {
+			found = slices.DeleteFunc(f.find(s), func(d Device) bool { return len(d.Nodes) == 0 })
+			for i := range found {
+				found[i].Kind = f.kind
+			}
+			settle(found)
+			slices.SortFunc(found, func(a, b Device) int { return strings.Compare(a.Name, b.Name) })
+			s.known[f.kind] = found
 		}
-		settle(found)
-		slices.SortFunc(found, func(a, b Device) int { return strings.Compare(a.Name, b.Name) })
 		all = append(all, found...)
 	}
 	return all, nil

@@ -98,6 +98,32 @@ func (h Host) Spec(kind string, devices []Device) *cdi.Spec {
 	return s
 }
 
+// SpecOfOne makes a CDI spec of one device that stands for all of devices. What
+// several of them need is in it once.
+func (h Host) SpecOfOne(kind, name string, devices []Device) *cdi.Spec {
+	var all cdi.ContainerEdits
+	for _, d := range devices {
+		e := h.Edits(d)
+		all.Env = union(all.Env, e.Env)
+		all.DeviceNodes = union(all.DeviceNodes, e.DeviceNodes)
+		all.Mounts = union(all.Mounts, e.Mounts)
+		all.Hooks = union(all.Hooks, e.Hooks)
+	}
+	s := &cdi.Spec{Kind: kind, Devices: []cdi.Device{{Name: name, ContainerEdits: all}}}
+	s.Version = cdi.MinimumVersion(s)
+	return s
+}
+
+// union adds what a list does not have yet.
+func union[T any](list, more []T) []T {
+	for _, v := range more {
+		if !slices.ContainsFunc(list, func(have T) bool { return reflect.DeepEqual(have, v) }) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // factor moves to common what is in the list of every one of edits.
 func factor[T any](common *[]T, edits []*cdi.ContainerEdits, list func(*cdi.ContainerEdits) *[]T) {
 	has := func(in []T, v T) bool {

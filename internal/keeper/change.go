@@ -24,6 +24,9 @@ func (k *Keeper) AddAccess(name string, spec claim.AccessSpec) (result string, e
 	result = Created
 	err = k.change(name, func(rec *ledger.Record) ([]claim.Event, error) {
 		c := &rec.Claim
+		if err := bucketsOnly(c); err != nil {
+			return nil, err
+		}
 		if a := c.Access(spec.Name); a != nil {
 			if a.Phase == claim.PhaseReleasing || !k.sameAccess(a, &spec) {
 				return nil, claim.Errorf(claim.CodeConflict, "claim %q has an access %q already, with other arguments", name, spec.Name).
@@ -116,6 +119,9 @@ func (k *Keeper) Release(name string, req claim.ReleaseRequest) error {
 			if err := refuseLeased(name, liveLeases(c.Leases)); err != nil {
 				return nil, err // it came since the look before
 			}
+		}
+		if c.Kind == claim.KindDevice {
+			return k.releaseDevice(c, req)
 		}
 		if req.Abandon && req.DeleteData != nil && *req.DeleteData {
 			return nil, claim.Errorf(claim.CodeInvalid, "a claim that is abandoned cannot have its data deleted: the driver is not asked")
@@ -261,6 +267,9 @@ func (k *Keeper) changeAny(name string, fn func(*ledger.Record) ([]claim.Event, 
 // changeAccess changes one access of a claim.
 func (k *Keeper) changeAccess(name, access string, fn func(*claim.Access) ([]claim.Event, error)) error {
 	return k.change(name, func(rec *ledger.Record) ([]claim.Event, error) {
+		if err := bucketsOnly(&rec.Claim); err != nil {
+			return nil, err
+		}
 		a := rec.Claim.Access(access)
 		if a == nil {
 			if err := claim.CheckName("an access", access); err != nil {

@@ -26,6 +26,9 @@ func (k *Keeper) Claim(req claim.Request) (result string, err error) {
 	if err := req.Check(now); err != nil {
 		return "", err
 	}
+	if old, err := k.entry(req.Name); err == nil {
+		return k.claimAgain(old, &req)
+	}
 	rec, err := k.newRecord(&req, now)
 	if err != nil {
 		return "", err
@@ -40,7 +43,7 @@ func (k *Keeper) Claim(req claim.Request) (result string, err error) {
 	k.claims[req.Name] = e
 	k.mu.Unlock()
 	at("intent:begin")
-	err = k.cfg.Ledger.PutClaim(rec, k.event("Claimed", "class %s, driver %s", rec.Claim.Class, rec.Claim.Driver))
+	err = k.cfg.Ledger.PutClaim(rec, k.claimed(rec))
 	if err != nil {
 		k.mu.Lock()
 		delete(k.claims, req.Name)
@@ -53,11 +56,30 @@ func (k *Keeper) Claim(req claim.Request) (result string, err error) {
 	}
 	at("intent:end")
 	k.kick(e)
+	if req.Kind == claim.KindDevice {
+		k.followDevices()
+	}
 	return Created, nil
+}
+
+// claimed is the first event of a claim.
+func (k *Keeper) claimed(rec *ledger.Record) claim.Event {
+	c := &rec.Claim
+	if c.Kind == claim.KindDevice {
+		return k.event("Claimed", "what fits %s", c.Device.Match)
+	}
+	return k.event("Claimed", "class %s, driver %s", c.Class, c.Driver)
 }
 
 // newRecord makes the record of a claim that nobody has made yet.
 func (k *Keeper) newRecord(req *claim.Request, now time.Time) (*ledger.Record, error) {
+	if req.Kind == claim.KindDevice {
+		return k.newDeviceRecord(req, now)
+	}
+	return k.newBucketRecord(req, now)
+}
+
+func (k *Keeper) newBucketRecord(req *claim.Request, now time.Time) (*ledger.Record, error) {
 	class, err := k.classes.bucketClass(req.Class)
 	if err != nil {
 		return nil, err
@@ -99,7 +121,7 @@ func (k *Keeper) newRecord(req *claim.Request, now time.Time) (*ledger.Record, e
 		}
 		c.Accesses = append(c.Accesses, a)
 	}
-	return &ledger.Record{Claim: c, Asked: req.Bucket()}, nil
+	return &ledger.Record{Claim: c, Asked: req.Asked()}, nil
 }
 
 // newAccess makes an access of a checked spec, with what its class says.
@@ -153,7 +175,7 @@ func (k *Keeper) claimAgain(e *entry, req *claim.Request) (string, error) {
 	if c.Phase == claim.PhaseReleasing {
 		return "", claim.Errorf(claim.CodeConflict, "claim %q is being released", req.Name).WithHint("wait for it: fairlead release %s", req.Name)
 	}
-	same := bytes.Equal(rec.Asked, req.Bucket())
+	same := bytes.Equal(rec.Asked, req.Asked())
 	if req.Access != nil {
 		a := c.Access(req.Access.Name)
 		same = same && a != nil && k.sameAccess(a, req.Access)
@@ -224,7 +246,13 @@ func (k *Keeper) Get(name string) (claim.Claim, error) {
 	if rec == nil {
 		return claim.Claim{}, claim.Errorf(claim.CodeNotFound, "there is no claim %q", name)
 	}
-	return shown(rec), nil
+	c := shown(rec)
+	if c.Device != nil {
+		d := *c.Device
+		d.Stale = staleUsers(d.Former)
+		c.Device = &d
+	}
+	return c, nil
 }
 
 // List returns all claims by name.
@@ -347,6 +375,9 @@ func (k *Keeper) Credentials(name, access string) (claim.Credentials, error) {
 	rec := e.rec.Load()
 	if rec == nil {
 		return claim.Credentials{}, claim.Errorf(claim.CodeNotFound, "there is no claim %q", name)
+	}
+	if err := bucketsOnly(&rec.Claim); err != nil {
+		return claim.Credentials{}, err
 	}
 	a := rec.Claim.Access(access)
 	switch {

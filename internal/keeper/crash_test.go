@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/fairlead/fairlead/internal/claim"
+	"github.com/fairlead/fairlead/internal/testenv"
 )
 
 // The crash tests run a keeper in a child process and kill it (SIGKILL, by the
@@ -28,6 +29,8 @@ type scenario struct {
 	// claims is the number of claims afterwards, keys that of accounts each.
 	claims, keys int
 	buckets      int
+	// nodes has the host have a device, which takes root.
+	nodes bool
 }
 
 var scenarios = map[string]scenario{
@@ -37,9 +40,36 @@ var scenarios = map[string]scenario{
 	"revoke":  {before: func(t *testing.T, k *Keeper) { claimPhotos(t, k); addReader(t, k) }, act: revokeReader, claims: 1, keys: 1, buckets: 1},
 	"release": {before: claimPhotos, act: func(t *testing.T, k *Keeper) { release(t, k, false) }, buckets: 1},
 	"delete":  {before: claimPhotos, act: func(t *testing.T, k *Keeper) { release(t, k, true) }},
+
+	"device":         {act: claimModem, claims: 1, nodes: true},
+	"device back":    {before: claimModem, act: replugModem, claims: 1, nodes: true},
+	"device release": {before: claimModem, act: releaseModem, nodes: true},
 }
 
 func claimPhotos(t *testing.T, k *Keeper) { mustClaim(t, k, claim.Request{Name: "photos"}) }
+
+func claimModem(t *testing.T, k *Keeper) { mustClaim(t, k, modemRequest) }
+
+// replugModem takes the device out and puts it in again under another number.
+func replugModem(t *testing.T, k *Keeper) {
+	unplug(t, k.cfg.Devices.Root, "modem")
+	k.followDevices()
+	awaitClaim(t, k, "modem", func(c *claim.Claim) bool { return c.Phase == claim.PhasePending })
+	plug(t, k.cfg.Devices.Root, "modem", 301)
+	k.followDevices()
+	awaitClaim(t, k, "modem", func(c *claim.Claim) bool {
+		return c.Phase == claim.PhaseReady && c.Device.Nodes[0].Minor == 301
+	})
+}
+
+func releaseModem(t *testing.T, k *Keeper) {
+	if err := k.Release("modem", claim.ReleaseRequest{}); err != nil && claim.CodeOf(err) != claim.CodeNotFound {
+		t.Fatal(err)
+	}
+	if _, err := k.WaitGone(soon(t), "modem"); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func addReader(t *testing.T, k *Keeper) {
 	if _, err := k.AddAccess("photos", claim.AccessSpec{Name: "reader", Mode: claim.ModeReadOnly}); err != nil {
@@ -108,7 +138,7 @@ func TestCrashChild(t *testing.T) {
 		}
 	}
 	dir := os.Getenv("KEEPER_TEST_DIR")
-	h := &host{state: dir + "/state", creds: dir + "/creds", cdi: dir + "/cdi", sockets: dir + "/d"}
+	h := crashHost(dir)
 	k := h.open(t, os.Getenv("KEEPER_TEST_ENDPOINT"))
 	s := scenarios[name]
 	if os.Getenv("KEEPER_TEST_BEFORE") != "" {
@@ -158,12 +188,16 @@ func child(t *testing.T, dir, endpoint, name, killAt string, before bool) (point
 
 func crashDir(t *testing.T) string {
 	dir := shortDir(t)
-	for _, d := range []string{"state", "creds", "cdi", "d"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o711); err != nil {
+	for _, d := range []string{"state", "creds", "cdi", "d", "host/dev", "host/sys", "host/proc"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o711); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
+}
+
+func crashHost(dir string) *host {
+	return &host{state: dir + "/state", creds: dir + "/creds", cdi: dir + "/cdi", sockets: dir + "/d", root: dir + "/host"}
 }
 
 // Req: COSI-090, COSI-103
@@ -172,6 +206,9 @@ func TestKilledAtEveryPointItConverges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := scenarios[name]
+			if s.nodes && os.Geteuid() != 0 {
+				testenv.Lacks(t, "needs root to make device nodes")
+			}
 			points, _ := crashOnce(t, name, s, "") // the points of a run that is left alone
 			for _, point := range points {
 				// Which steps are begun, and how often, depends on when the
@@ -181,7 +218,7 @@ func TestKilledAtEveryPointItConverges(t *testing.T) {
 					t.Errorf("not killed at %s, of %v", point, points)
 				}
 			}
-			if len(points) < 6 {
+			if len(points) < 4 {
 				t.Errorf("few points: %v", points)
 			}
 		})
@@ -193,6 +230,9 @@ func TestKilledAtEveryPointItConverges(t *testing.T) {
 func crashOnce(t *testing.T, name string, s scenario, killAt string) (points []string, killed bool) {
 	t.Helper()
 	dir, v := crashDir(t), serveVendor(t)
+	if s.nodes {
+		plug(t, dir+"/host", "modem", 300)
+	}
 	if s.before != nil {
 		child(t, dir, v.endpoint, name, "", true)
 	}
@@ -207,7 +247,7 @@ func crashOnce(t *testing.T, name string, s scenario, killAt string) (points []s
 // check looks at what is left of the world after a scenario.
 func check(t *testing.T, killAt, dir string, v *vendor, s scenario) {
 	t.Helper()
-	h := &host{state: dir + "/state", creds: dir + "/creds", cdi: dir + "/cdi", sockets: dir + "/d"}
+	h := crashHost(dir)
 	k, closeAll := h.start(t, v.endpoint)
 	defer closeAll()
 	list := k.List()
@@ -220,11 +260,17 @@ func check(t *testing.T, killAt, dir string, v *vendor, s scenario) {
 			t.Errorf("killed at %s: %d claims, %d buckets, %d accounts; want %d, %d, %d: %v", killAt, len(list), len(v.buckets), accounts, s.claims, s.buckets, s.keys, v.accounts)
 		}
 	})
-	devices := map[string]bool{}
+	devices, specs := map[string]bool{}, map[string]bool{}
 	for _, c := range list {
+		if c.Kind == claim.KindDevice {
+			specs[deviceFile(c.Name)] = true
+			if c.Phase != claim.PhaseReady || c.Device.Name != "fairlead.dev/device=modem" {
+				t.Errorf("killed at %s: %+v", killAt, c)
+			}
+		}
 		for _, a := range c.Accesses {
 			device := claim.DeviceName(c.Name, a.Name)
-			devices[device] = true
+			devices[device], specs[cdiFile(c.Name, a.Name)] = true, true
 			v.set(func() {
 				if got, want := h.keyOnDisk(t, device), v.accounts[c.BucketID][a.Account.ID].key; got != want {
 					t.Errorf("killed at %s: %s reads %q, the driver knows %q", killAt, device, got, want)
@@ -232,22 +278,22 @@ func check(t *testing.T, killAt, dir string, v *vendor, s scenario) {
 			})
 		}
 	}
-	checkDir(t, killAt, h.creds, devices, "", "")
-	checkDir(t, killAt, h.cdi, devices, "fairlead.dev-bucket_", ".json")
+	checkDir(t, killAt, h.creds, devices)
+	checkDir(t, killAt, h.cdi, specs)
 }
 
-// checkDir wants exactly one entry a device.
-func checkDir(t *testing.T, killAt, dir string, devices map[string]bool, prefix, suffix string) {
+// checkDir wants exactly these entries.
+func checkDir(t *testing.T, killAt, dir string, want map[string]bool) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != len(devices) {
-		t.Errorf("killed at %s: %s holds %v, want %v", killAt, dir, entries, slices.Sorted(maps.Keys(devices)))
+	if len(entries) != len(want) {
+		t.Errorf("killed at %s: %s holds %v, want %v", killAt, dir, entries, slices.Sorted(maps.Keys(want)))
 	}
 	for _, e := range entries {
-		if !devices[strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), suffix)] {
+		if !want[e.Name()] {
 			t.Errorf("killed at %s: %s is left over in %s", killAt, e.Name(), dir)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlead/fairlead/internal/claim"
+	"github.com/fairlead/fairlead/internal/device"
 	"github.com/fairlead/fairlead/internal/ledger"
 )
 
@@ -31,6 +33,12 @@ type entry struct {
 	// looked says that this process has looked at the claim once to its end;
 	// one that was stated to this process needs no such look. As seen.
 	looked bool
+
+	// found is what the last look at the host's devices found for a claim for
+	// one; nil before the first look. carried is what the record and the CDI spec
+	// say already; it is as seen.
+	found   atomic.Pointer[[]device.Device]
+	carried *[]device.Device
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
@@ -170,7 +178,7 @@ func (k *Keeper) settle(e *entry) {
 			k.lookedAt(e)
 			return
 		}
-		s, due := next(rec, e.seen, stuck, k.cfg.Now())
+		s, due := k.next(e, rec, stuck)
 		if s.do == nil {
 			k.rest(e, rec, due, pause, asleep)
 			return
@@ -201,6 +209,14 @@ func (k *Keeper) settle(e *entry) {
 	}
 }
 
+// next is what a claim needs next, as nextOfBucket and nextOfDevice say.
+func (k *Keeper) next(e *entry, rec *ledger.Record, stuck map[string]bool) (s step, due time.Time) {
+	if rec.Claim.Kind == claim.KindDevice {
+		return nextOfDevice(rec, e.found.Load(), e.carried), time.Time{}
+	}
+	return nextOfBucket(rec, e.seen, stuck, k.cfg.Now())
+}
+
 // rest ends a pass: there is nothing to do until due, or until what failed is
 // tried again after the pause, or until the driver comes, which wakes its claims.
 func (k *Keeper) rest(e *entry, rec *ledger.Record, due time.Time, pause time.Duration, asleep bool) {
@@ -212,7 +228,7 @@ func (k *Keeper) rest(e *entry, rec *ledger.Record, due time.Time, pause time.Du
 			due = again
 		}
 	}
-	if !asleep || !k.isOurs(rec.Claim.Driver) {
+	if isDevice := rec.Claim.Kind == claim.KindDevice; isDevice && e.found.Load() != nil || !isDevice && (!asleep || !k.isOurs(rec.Claim.Driver)) {
 		k.lookedAt(e)
 	}
 	if !due.IsZero() {

@@ -5,8 +5,9 @@
 // Every change goes the same way: the intent is written to the ledger, then
 // the effect is made, then its result is written. Names derive from the intent,
 // so a step that was cut short is simply made again, in this process or in the
-// next one. next (plan.go) is the whole state machine; steps.go holds the
-// effects; verify.go is what happens at start.
+// next one. nextOfBucket (plan.go) is the state machine of a bucket; steps.go holds
+// its effects; verify.go is what happens at start. devices.go looks for devices,
+// device.go is what becomes of a claim for one.
 package keeper
 
 import (
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/internal/claim"
+	"github.com/fairlead/fairlead/internal/device"
 	"github.com/fairlead/fairlead/internal/ledger"
 	"github.com/fairlead/fairlead/internal/seal"
 )
@@ -36,6 +38,8 @@ type Config struct {
 	// Objects is the command of our own driver and the environment to add.
 	Objects    []string
 	ObjectsEnv []string
+	// Devices is where devices are looked for; the zero value is this host.
+	Devices device.Host
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -50,6 +54,7 @@ type Keeper struct {
 	work    sync.WaitGroup
 	drivers *drivers
 	classes *classes
+	devices devices
 
 	// unlooked is how many claims of the ledger have not been looked at yet.
 	unlooked atomic.Int64
@@ -66,12 +71,16 @@ func Open(cfg Config) (*Keeper, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Keeper{cfg: cfg, log: cfg.Log, ctx: ctx, cancel: cancel, claims: map[string]*entry{}}
+	k.devices.look = make(chan struct{}, 1)
 	unfinished := k.unfinishedSpecs() // before the first driver comes and more are written
 	if err := k.load(); err != nil {
 		cancel()
 		return nil, err
 	}
 	k.sweep(unfinished)
+	if len(k.deviceClaims()) > 0 {
+		k.followDevices()
+	}
 	for _, claims := range k.byDriver() {
 		k.kickAll(claims)
 	}

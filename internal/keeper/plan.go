@@ -15,11 +15,11 @@ type step struct {
 	do     func(k *Keeper, ctx context.Context, e *entry, rec *ledger.Record, access string) error
 }
 
-// next is the state machine: what a claim needs next, as far as the record and
-// what this process has seen tell. No step means that all is as it should be
+// nextOfBucket is the state machine: what a claim for a bucket needs next, as far
+// as the record and what this process has seen tell. No step means that all is as it should be
 // until due, the next time that the clock changes something (zero: never).
 // Accesses that are stuck are left out.
-func next(rec *ledger.Record, seen map[string]seen, stuck map[string]bool, now time.Time) (s step, due time.Time) {
+func nextOfBucket(rec *ledger.Record, seen map[string]seen, stuck map[string]bool, now time.Time) (s step, due time.Time) {
 	c := &rec.Claim
 	switch {
 	case c.Phase == claim.PhaseReleasing:

@@ -55,6 +55,9 @@ func settled(t testing.TB, k *Keeper, name string) {
 		e.mu.Lock()
 		idle := !e.running && !e.again
 		ok := idle
+		if e.rec.Load().Claim.Kind == claim.KindDevice {
+			ok = idle && e.carried != nil && e.carried == e.found.Load()
+		}
 		for i := range e.rec.Load().Claim.Accesses {
 			ok = ok && e.seen[e.rec.Load().Claim.Accesses[i].Name].verified
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/fairlead/fairlead/cosi"
 	"github.com/fairlead/fairlead/cosi/cosipb"
 	"github.com/fairlead/fairlead/internal/claim"
+	"github.com/fairlead/fairlead/internal/device"
 	"github.com/fairlead/fairlead/internal/ledger"
 	"github.com/fairlead/fairlead/internal/seal"
 )
@@ -175,7 +176,8 @@ func shortDir(t testing.TB) string {
 type host struct {
 	state, creds, cdi, sockets string
 	clock                      func() time.Time
-	builtIn                    bool // the driver counts as our own
+	builtIn                    bool   // the driver counts as our own
+	root                       string // where devices are looked for; empty is this host
 }
 
 func newHost(t testing.TB) *host {
@@ -218,7 +220,7 @@ func (h *host) start(t testing.TB, endpoint string) (k *Keeper, closeAll func())
 	}
 	k, err = Open(Config{
 		Ledger: led, Key: key, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		CredsDir: h.creds, CDIDir: h.cdi, SocketDir: h.sockets, Now: h.clock,
+		CredsDir: h.creds, CDIDir: h.cdi, SocketDir: h.sockets, Now: h.clock, Devices: device.Host{Root: h.root},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +245,7 @@ func mustClaim(t testing.TB, k *Keeper, req claim.Request) claim.Claim {
 		t.Fatal(err)
 	}
 	access := claim.DefaultName
-	if req.NoAccess {
+	if req.NoAccess || req.Kind == claim.KindDevice {
 		access = ""
 	}
 	c, err := k.Wait(soon(t), req.Name, access)

@@ -17,21 +17,27 @@ import (
 // that the ledger does not know: files are never trusted, the ledger is. Specs
 // of another daemon that shares the CDI directory stay.
 func (k *Keeper) sweep(unfinished []string) {
-	known := map[string]bool{}
+	buckets, specs := map[string]bool{}, map[string]bool{}
 	k.mu.RLock()
 	for name, e := range k.claims {
-		if rec := e.rec.Load(); rec != nil { // nil: released by its driver's coming
-			for i := range rec.Claim.Accesses {
-				known[claim.DeviceName(name, rec.Claim.Accesses[i].Name)] = true
-			}
+		rec := e.rec.Load()
+		if rec == nil { // released by its driver's coming
+			continue
+		}
+		if rec.Claim.Kind == claim.KindDevice {
+			specs[deviceFile(name)] = true
+		}
+		for i := range rec.Claim.Accesses {
+			access := rec.Claim.Accesses[i].Name
+			buckets[claim.DeviceName(name, access)], specs[cdiFile(name, access)] = true, true
 		}
 	}
 	k.mu.RUnlock()
-	k.sweepSpecs(known)
-	k.sweepUnfinished(unfinished, known)
+	k.sweepSpecs(specs)
+	k.sweepUnfinished(unfinished, specs)
 	dirs, _ := os.ReadDir(k.cfg.CredsDir)
 	for _, d := range dirs {
-		if known[d.Name()] {
+		if buckets[d.Name()] {
 			continue
 		}
 		if err := creds.Remove(filepath.Join(k.cfg.CredsDir, d.Name())); err != nil {
@@ -42,18 +48,20 @@ func (k *Keeper) sweep(unfinished []string) {
 
 // The names of our specs in a directory that others use too.
 const (
-	specPrefix = "fairlead.dev-bucket_"
-	specSuffix = ".json"
+	specPrefix   = "fairlead.dev-bucket_"
+	devicePrefix = "fairlead.dev-device_"
+	specSuffix   = ".json"
 )
 
+// sweepSpecs removes specs of buckets that nobody has claimed. The spec of a
+// device says nothing of whose it is; it is taken away before its claim is.
 func (k *Keeper) sweepSpecs(known map[string]bool) {
 	if k.cfg.CDIDir == "" {
 		return
 	}
 	files, _ := os.ReadDir(k.cfg.CDIDir)
 	for _, f := range files {
-		name, isOurs := strings.CutPrefix(f.Name(), specPrefix)
-		if !isOurs || known[strings.TrimSuffix(name, specSuffix)] || !f.Type().IsRegular() || !k.wrote(f.Name()) {
+		if !strings.HasPrefix(f.Name(), specPrefix) || known[f.Name()] || !f.Type().IsRegular() || !k.wrote(f.Name()) {
 			continue
 		}
 		if err := cdi.Remove(k.cfg.CDIDir, f.Name()); err != nil {
@@ -68,6 +76,10 @@ func (k *Keeper) wrote(file string) bool {
 	return err == nil && bytes.Contains(text, []byte(`"`+k.cfg.CredsDir+"/"))
 }
 
+// unfinishedMark stands between the name of a spec, behind a dot, and what makes
+// the name of its temporary file unique.
+const unfinishedMark = ".tmp-"
+
 // unfinishedSpecs are the temporary files of specs, ours and another daemon's.
 func (k *Keeper) unfinishedSpecs() (names []string) {
 	if k.cfg.CDIDir == "" {
@@ -75,7 +87,8 @@ func (k *Keeper) unfinishedSpecs() (names []string) {
 	}
 	files, _ := os.ReadDir(k.cfg.CDIDir)
 	for _, f := range files {
-		if strings.HasPrefix(f.Name(), "."+specPrefix) && strings.Contains(f.Name(), specSuffix+".tmp-") && f.Type().IsRegular() {
+		isOurs := strings.HasPrefix(f.Name(), "."+specPrefix) || strings.HasPrefix(f.Name(), "."+devicePrefix)
+		if isOurs && strings.Contains(f.Name(), specSuffix+unfinishedMark) && f.Type().IsRegular() {
 			names = append(names, f.Name())
 		}
 	}
@@ -86,8 +99,8 @@ func (k *Keeper) unfinishedSpecs() (names []string) {
 // they are of our claims, or say so themselves.
 func (k *Keeper) sweepUnfinished(names []string, known map[string]bool) {
 	for _, file := range names {
-		device, _, _ := strings.Cut(strings.TrimPrefix(file, "."+specPrefix), specSuffix+".tmp-")
-		if !known[device] && !k.wrote(file) {
+		spec, _, _ := strings.Cut(strings.TrimPrefix(file, "."), unfinishedMark)
+		if !known[spec] && !k.wrote(file) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(k.cfg.CDIDir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,10 @@ import (
 func (r *Record) Clone() *Record {
 	c := *r
 	c.Sealed, c.Published = maps.Clone(r.Sealed), maps.Clone(r.Published)
+	if r.Claim.Device != nil {
+		device := *r.Claim.Device // its lists are replaced, never changed
+		c.Claim.Device = &device
+	}
 	c.Claim.Leases = slices.Clone(r.Claim.Leases)
 	c.Claim.Accesses = slices.Clone(r.Claim.Accesses)
 	for i := range c.Claim.Accesses {

@@ -13,6 +13,7 @@ type entry struct {
 	device string // major:minor of the file system, as mountinfo has it
 	root   string // the directory of that file system that is mounted
 	point  string // where, seen from the process's root
+	fsType string // such as ext4; "" if the line does not say
 }
 
 // parseMountinfo reads the whole of a mountinfo file (proc_pid_mountinfo(5)).
@@ -30,7 +31,8 @@ func parseMountinfo(text string) ([]entry, error) {
 	return entries, nil
 }
 
-// parseLine reads "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw".
+// parseLine reads "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw":
+// any number of optional fields stand before the dash.
 func parseLine(line string) (entry, error) {
 	fields := strings.SplitN(line, " ", 6)
 	if len(fields) < 6 {
@@ -40,7 +42,11 @@ func parseLine(line string) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("mount id: %w", err)
 	}
-	return entry{id: id, device: fields[2], root: unescape(fields[3]), point: unescape(fields[4])}, nil
+	e := entry{id: id, device: fields[2], root: unescape(fields[3]), point: unescape(fields[4])}
+	if _, rest, ok := strings.Cut(fields[5], " - "); ok {
+		e.fsType, _, _ = strings.Cut(rest, " ")
+	}
+	return e, nil
 }
 
 // unescape undoes the kernel's \040 for a space and its like.

@@ -27,10 +27,6 @@ type User struct {
 // not look at are passed over, which means all of other people's unless the
 // caller is root. An absent dir has no users.
 func Users(dir string) ([]User, error) {
-	own, err := os.Readlink("/proc/self/ns/mnt")
-	if err != nil {
-		return nil, fmt.Errorf("find users of %s: %w", dir, err)
-	}
 	where, err := locate(dir)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
@@ -38,11 +34,30 @@ func Users(dir string) ([]User, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find users of %s: %w", dir, err)
 	}
-	pids, err := processes()
+	var users []User
+	err = elsewhere(func(u User, entries []entry) {
+		if i := slices.IndexFunc(entries, where.mountedBy); i >= 0 {
+			u.Point = entries[i].point
+			users = append(users, u)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("find users of %s: %w", dir, err)
 	}
-	var users []User
+	return users, nil
+}
+
+// elsewhere calls fn with one process of every mount namespace but the caller's,
+// and with what is mounted there.
+func elsewhere(fn func(u User, entries []entry)) error {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	pids, err := processes()
+	if err != nil {
+		return err
+	}
 	seen := map[string]bool{own: true}
 	for _, pid := range pids {
 		proc := "/proc/" + strconv.Itoa(pid)
@@ -57,14 +72,12 @@ func Users(dir string) ([]User, error) {
 		seen[namespace] = true
 		entries, err := parseMountinfo(string(text))
 		if err != nil {
-			return nil, fmt.Errorf("find users of %s: process %d: %w", dir, pid, err)
+			return fmt.Errorf("process %d: %w", pid, err)
 		}
-		if i := slices.IndexFunc(entries, where.mountedBy); i >= 0 {
-			comm, _ := os.ReadFile(proc + "/comm")
-			users = append(users, User{PID: pid, Comm: strings.TrimSuffix(string(comm), "\n"), Namespace: namespace, Point: entries[i].point})
-		}
+		comm, _ := os.ReadFile(proc + "/comm")
+		fn(User{PID: pid, Comm: strings.TrimSuffix(string(comm), "\n"), Namespace: namespace}, entries)
 	}
-	return users, nil
+	return nil
 }
 
 // place is a directory, told apart from all others in every mount namespace.

@@ -19,7 +19,14 @@ func container(t *testing.T, from string) int {
 	if err := os.Mkdir(at, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount --bind "$1" "$2" && echo mounted && read end`, "sh", from, at)
+	return elsewhereDo(t, `mount --bind "$1" "$2"`, from, at)
+}
+
+// elsewhereDo starts a process that has run a script in a mount namespace of its
+// own and stays there, and returns its id.
+func elsewhereDo(t *testing.T, script string, args ...string) int {
+	t.Helper()
+	cmd := exec.Command("unshare", append([]string{"-m", "sh", "-ec", script + "\necho done; read end", "sh"}, args...)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +42,7 @@ func container(t *testing.T, from string) int {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "mounted\n" {
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "done\n" {
 		t.Fatalf("the container said %q", line)
 	}
 	return cmd.Process.Pid
@@ -96,7 +103,7 @@ func TestParseMountinfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []entry{{36, "98:0", "/mnt1/with space", `/mnt2\x`}, {22, "0:20", "/", "/run"}, {23, "0:20", "/gone//deleted", "/x"}}
+	want := []entry{{36, "98:0", "/mnt1/with space", `/mnt2\x`, "ext3"}, {22, "0:20", "/", "/run", "tmpfs"}, {23, "0:20", "/gone//deleted", "/x", "tmpfs"}}
 	for i, e := range want {
 		if got[i] != e {
 			t.Errorf("line %d: %+v, want %+v", i+1, got[i], e)
