@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,17 +15,17 @@ import (
 // process id in it is not: the hook runs in the container's namespaces, where
 // the id is one of the container's and /proc still the host's.
 type State struct {
-	Version string `json:"ociVersion"`
-	ID      string `json:"id"`
-	Status  string `json:"status"`
-	Bundle  string `json:"bundle"`
+	Version string
+	ID      string
+	Status  string
+	Bundle  string
 }
 
 // Mount is one of a container's mounts.
 type Mount struct {
-	Destination string   `json:"destination"`
-	Type        string   `json:"type"`
-	Options     []string `json:"options"`
+	Destination string
+	Type        string
+	Options     []string
 }
 
 // private says whether it is a file system that was made for this container and
@@ -45,17 +44,16 @@ func ReadState(r io.Reader) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("read container state: %w", err)
 	}
-	var s State
 	if len(data) > maxJSON {
 		return State{}, fmt.Errorf("read container state: it has more than %d bytes", maxJSON)
 	}
 	if len(data) == 0 {
 		return State{}, errors.New("read container state: stdin is empty: an OCI runtime calls this program, and says there which container it is about")
 	}
-	if err := json.Unmarshal(data, &s); err != nil {
-		return State{}, fmt.Errorf("read container state: %w", err)
-	}
+	s, err := parseState(data)
 	switch {
+	case err != nil:
+		return State{}, fmt.Errorf("read container state: %w", err)
 	case s.Version == "":
 		return State{}, errors.New("read container state: it has no ociVersion")
 	case s.ID == "":
@@ -68,6 +66,70 @@ func ReadState(r io.Reader) (State, error) {
 	return s, nil
 }
 
+func parseState(data []byte) (State, error) {
+	var st State
+	s := scanner{data: data}
+	err := s.document(func(name string) error {
+		switch name {
+		case "ociVersion":
+			return s.text(&st.Version)
+		case "id":
+			return s.text(&st.ID)
+		case "status":
+			return s.text(&st.Status)
+		case "bundle":
+			return s.text(&st.Bundle)
+		}
+		return s.skip()
+	})
+	return st, err
+}
+
+// parseConfig reads root.path and the mounts of a container's configuration.
+func parseConfig(data []byte) (root string, mounts []Mount, err error) {
+	s := scanner{data: data}
+	err = s.document(func(name string) error {
+		switch {
+		case name == "root":
+			return s.object(func(name string) error {
+				if name == "path" {
+					return s.text(&root)
+				}
+				return s.skip()
+			})
+		case name == "mounts" && mounts != nil:
+			return errTwice
+		case name == "mounts":
+			return s.array(func() error {
+				m, err := s.mount()
+				mounts = append(mounts, m)
+				return err
+			})
+		}
+		return s.skip()
+	})
+	return root, mounts, err
+}
+
+func (s *scanner) mount() (Mount, error) {
+	var m Mount
+	err := s.object(func(name string) error {
+		switch name {
+		case "destination":
+			return s.text(&m.Destination)
+		case "type":
+			return s.text(&m.Type)
+		case "options":
+			return s.array(func() error {
+				m.Options = append(m.Options, "")
+				return s.text(&m.Options[len(m.Options)-1])
+			})
+		}
+		return s.skip()
+	})
+	return m, err
+}
+
 // Open holds the root of the container, which its bundle's configuration names.
 // Where the hook runs, and from which directory, does not matter.
 func (s State) Open() (*Root, error) {
@@ -75,23 +137,17 @@ func (s State) Open() (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration of container %s: %w", s.ID, err)
 	}
-	var config struct {
-		Root struct {
-			Path string `json:"path"`
-		} `json:"root"`
-		Mounts []Mount `json:"mounts"`
-	}
-	if err := json.Unmarshal(data, &config); err != nil {
+	root, mounts, err := parseConfig(data)
+	if err != nil {
 		return nil, fmt.Errorf("read configuration of container %s: %w", s.ID, err)
 	}
-	root := config.Root.Path
 	if root == "" || strings.ContainsRune(root, 0) {
 		return nil, fmt.Errorf("read configuration of container %s: root.path %q is no path", s.ID, root)
 	}
 	if !filepath.IsAbs(root) {
 		root = filepath.Join(s.Bundle, root)
 	}
-	return OpenRoot(root, config.Mounts)
+	return OpenRoot(root, mounts)
 }
 
 // readHostFile reads a file that the runtime wrote; it is no less checked.

@@ -17,15 +17,16 @@ func TestReadState(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		``:                                "stdin is empty",
-		`{`:                               "unexpected end",
-		`[]`:                              "cannot unmarshal",
+		`{`:                               "want a string",
+		`[]`:                              "want '{'",
 		`{}`:                              "no ociVersion",
+		`{"bundle":"/a","bundle":"/b"}`:   "bundle: it is there twice",
 		`{"ociVersion":"1.0.2"}`:          "no id",
 		`{"ociVersion":"1.0.2","id":"c"}`: "no absolute path",
 		`{"ociVersion":"1.0.2","id":"c","bundle":"b"}`:                           "no absolute path",
 		`{"ociVersion":"1.0.2","id":"c","bundle":"/b","status":"running"}`:       "is running",
 		`{"ociVersion":"1.0.2","id":"c","bundle":"/b","status":"stopped"} `:      "is stopped",
-		`{"ociVersion":"1.0.2","id":"c","bundle":"/b","status":"creating"} more`: "invalid character",
+		`{"ociVersion":"1.0.2","id":"c","bundle":"/b","status":"creating"} more`: "nothing after",
 	} {
 		if s, err := ReadState(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want %q", text, s, err, want)
