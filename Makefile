@@ -30,7 +30,7 @@ demo: prerequisites build ## a bucket from claim to container, explained on the 
 test: prerequisites ## all tests, with the race detector
 	sh scripts/test.sh $(PACKAGES)
 
-lint: ## formatting, go vet, staticcheck, layering
+lint: ## formatting, go vet, staticcheck, layering, tidy modules
 	sh scripts/lint.sh
 
 bench: build ## the table of docs/reference/performance.md
@@ -39,7 +39,7 @@ bench: build ## the table of docs/reference/performance.md
 bench-cdi: build ## our CDI library beside upstream's, in a module of its own
 	cd internal/bench/cdi && go run . -program ../../../bin/fairlead
 
-differences: ## each difference from upstream's CDI library is listed, with what decides
+differences: ## the part of make test that compares our CDI library with upstream's
 	cd internal/bench/cdi && go test ./...
 
 generate: ## stubs, pages and whatever else is made from something

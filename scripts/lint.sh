@@ -1,8 +1,10 @@
 #!/bin/sh
-# gofmt, go vet, staticcheck, the layers (.depguard.yaml), tidy modules.
+# gofmt, go vet, staticcheck, the layers (.depguard.yaml), tidy modules: of the
+# product and of the modules beside it.
 set -eu
 
-tool() { go tool -modfile=tools/go.mod "$@"; }
+root=$PWD
+tool() { go tool -modfile="$root/tools/go.mod" "$@"; }
 
 unformatted=$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l)
 if [ -n "$unformatted" ]; then
@@ -10,8 +12,11 @@ if [ -n "$unformatted" ]; then
 	echo "$unformatted"
 	exit 1
 fi
-go mod tidy -diff
-go vet ./...
-tool staticcheck ./...
+for module in . tools internal/bench/cdi; do
+	(cd "$module" && go mod tidy -diff)
+done
+for module in . internal/bench/cdi; do # tools has no code
+	(cd "$module" && go vet ./... && tool staticcheck ./...)
+done
 tool depguard ./...
 for f in scripts/*.sh .ci/run; do sh -n "$f"; done

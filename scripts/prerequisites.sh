@@ -5,7 +5,7 @@
 set -eu
 
 missing=
-need() { # need PROGRAM PACKAGE
+need() { # need PROGRAM PACKAGES
 	command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
 }
 need podman podman
@@ -14,6 +14,7 @@ need s3cmd s3cmd
 need mkfs.ext4 e2fsprogs
 need unshare util-linux
 need systemd-analyze systemd
+need cc "gcc libc6-dev" # for the race detector, and for libraries in containers
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
