@@ -155,24 +155,42 @@ func (x *Index) publish(next *Snapshot) {
 // had, and wraps ErrUnknownKind, ErrUnknownDevice, ErrAmbiguous or ErrInvalid for
 // each.
 func (x *Index) Resolve(devices ...string) ([]Ref, error) {
+	l := lookup{refs: make([]Ref, 0, len(devices))}
+	if err := x.resolve(&l, devices); err != nil {
+		return nil, err
+	}
+	return l.refs, nil
+}
+
+// lookup is one call of Resolve.
+type lookup struct {
+	refs []Ref
+	// Of each file there is one spec throughout, whatever leaves the cache
+	// meanwhile: its edits are to be made once. held has those before the last.
+	held map[*file]*Spec
+	last *file
+	spec *Spec
+}
+
+func (l *lookup) reset() {
+	clear(l.refs)
+	clear(l.held)
+	*l = lookup{refs: l.refs[:0], held: l.held}
+}
+
+func (x *Index) resolve(l *lookup, devices []string) error {
 	const attempts = 5 // against files that change while they are looked up
 	for i := 0; ; i++ {
-		refs, err := x.resolve(x.Snapshot(), devices)
+		err := l.resolve(x.Snapshot(), &x.cache, devices)
 		if i == attempts || !errors.Is(err, errChanged) {
-			return refs, err
+			return err
 		}
+		l.reset()
 		x.Refresh()
 	}
 }
 
-func (x *Index) resolve(s *Snapshot, devices []string) ([]Ref, error) {
-	refs := make([]Ref, 0, len(devices))
-	// One spec for each file throughout, whatever leaves the cache meanwhile:
-	// its edits are to be made once.
-	var held map[*file]*Spec
-	if len(devices) > 1 {
-		held = make(map[*file]*Spec, min(len(devices), 64))
-	}
+func (l *lookup) resolve(s *Snapshot, cache *specCache, devices []string) error {
 	var errs []error
 	for _, device := range devices {
 		f, key, err := s.find(device)
@@ -180,28 +198,40 @@ func (x *Index) resolve(s *Snapshot, devices []string) ([]Ref, error) {
 			errs = append(errs, err)
 			continue
 		}
-		spec := held[f]
-		if spec == nil {
-			if spec, err = x.cache.get(f); err != nil {
-				errs = append(errs, fmt.Errorf("device %q: %w", device, err))
-				continue
-			}
-			if held != nil {
-				held[f] = spec
-			}
+		if err := l.load(f, cache); err != nil {
+			errs = append(errs, fmt.Errorf("device %q: %w", device, err))
+			continue
 		}
-		d := spec.device(key.name)
-		if d == nil || spec.Kind != key.kind {
+		d := l.spec.device(key.name)
+		if d == nil || l.spec.Kind != key.kind {
 			// It was changed so quickly that it looks the same.
 			errs = append(errs, fmt.Errorf("device %q: %s: %w", device, f.path(), errChanged))
 			continue
 		}
-		refs = append(refs, Ref{spec, d})
+		l.refs = append(l.refs, Ref{l.spec, d})
 	}
-	if errs != nil {
-		return nil, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// load makes spec that of the file.
+func (l *lookup) load(f *file, cache *specCache) (err error) {
+	if f == l.last {
+		return nil
 	}
-	return refs, nil
+	if l.last != nil {
+		if l.held == nil {
+			l.held = map[*file]*Spec{}
+		}
+		l.held[l.last] = l.spec
+	}
+	spec := l.held[f]
+	if spec == nil {
+		if spec, err = cache.get(f); err != nil {
+			return err
+		}
+	}
+	l.last, l.spec = f, spec
+	return nil
 }
 
 // device is the device of that name, or nil.
@@ -217,11 +247,12 @@ func (s *Spec) device(name string) *Device {
 // Inject makes the edits of the named devices in a container's configuration, as
 // the function Inject does. On error c is as it was.
 func (x *Index) Inject(c *oci.Spec, devices ...string) error {
-	refs, err := x.Resolve(devices...)
-	if err != nil {
+	in := newInjection()
+	defer in.release()
+	if err := x.resolve(&in.lookup, devices); err != nil {
 		return err
 	}
-	return Inject(c, refs...)
+	return in.run(c, in.lookup.refs)
 }
 
 // specCache keeps the specs that were asked for last, up to a size: what the

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
+	"sync"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -34,35 +34,51 @@ func (r Ref) String() string { return QualifiedName(r.Spec.Kind, r.Device.Name) 
 // belongs to the container's user. A bind mount without bind among its options
 // gets rbind. Two intelRdt, or two names for one interface, are an error.
 func Inject(c *oci.Spec, devices ...Ref) error {
-	if c == nil {
-		return errors.New("inject devices: there is no container configuration")
-	}
-	in := injection{config: c}
-	in.collect(devices)
-	for i := range in.edits {
-		if err := in.prepare(in.edits[i].edits); err != nil {
-			return fmt.Errorf("inject device %s: %w", in.edits[i].of, err)
-		}
-	}
-	in.apply()
-	return nil
+	in := newInjection()
+	defer in.release()
+	return in.run(c, devices)
 }
 
 // injection is one call of Inject: first all that can fail, then the changes.
+// What goes into the configuration is made anew each time, in as few pieces of
+// memory as can be; the rest is used again by another injection.
 type injection struct {
 	config *oci.Spec
+	counts counts
+	// These are to be in the configuration.
+	nodes    []oci.LinuxDevice             // what linux.devices becomes
+	rules    []oci.LinuxDeviceCgroup       // what linux.resources.devices becomes
+	nets     map[string]oci.LinuxNetDevice // nil while there are none
+	rdt      *oci.LinuxIntelRdt
+	before   int    // number of rules that the container had
+	uid, gid uint32 // of the container's user
+	// These are memory that nodes and rules point to, and for lists of strings.
+	numbers []numbers
+	words   []string
+
+	lookup lookup
 	edits  []owned
-	few    [8]owned // memory for edits
-	counts struct{ env, nodes, mounts, gids, words int }
+	seen   map[*ContainerEdits]bool
+	hosts  map[string]hostNode // the nodes looked at
+	names  names
+	depths []int // of mounts, and then their places
+	next   []int // place by depth
+}
 
-	nodes *keyed[oci.LinuxDevice] // what linux.devices becomes; nil while there are none
-	rules []oci.LinuxDeviceCgroup // what is to be appended
-	nets  map[string]oci.LinuxNetDevice
-	rdt   *oci.LinuxIntelRdt
+// parts are the structures of a configuration that an injection replaces, so as
+// not to write to those that the caller has.
+type parts struct {
+	process   oci.Process
+	linux     oci.Linux
+	resources oci.LinuxResources
+	hooks     oci.Hooks
+}
 
-	hosts   map[string]hostNode // the nodes looked at
-	numbers []int64             // memory for the rules' device numbers
-	words   []string            // memory for the lists of strings that go into the configuration
+// counts say how much the edits hold, and at most will add.
+type counts struct {
+	env, nodes, mounts, gids, words int
+
+	hooks [len(hookNames)]int
 }
 
 // owned are edits with the device that brought them.
@@ -71,67 +87,104 @@ type owned struct {
 	of    Ref
 }
 
-// collect lists the edits in their order, each once, and counts what they hold.
+var injections = sync.Pool{New: func() any {
+	return &injection{seen: map[*ContainerEdits]bool{}, hosts: map[string]hostNode{}}
+}}
+
+func newInjection() *injection { return injections.Get().(*injection) }
+
+// maxKept bounds the memory that is kept for the next injection.
+const maxKept = 4096
+
+// release gives the memory back, without what it points to.
+func (in *injection) release() {
+	if len(in.names.list) > maxKept || len(in.edits) > maxKept || len(in.hosts) > maxKept {
+		return
+	}
+	clear(in.edits)
+	clear(in.seen)
+	clear(in.hosts)
+	in.lookup.reset()
+	in.names.begin(0)
+	*in = injection{lookup: in.lookup, edits: in.edits[:0], seen: in.seen, hosts: in.hosts, names: in.names, depths: in.depths, next: in.next}
+	injections.Put(in)
+}
+
+func (in *injection) run(c *oci.Spec, devices []Ref) error {
+	if c == nil {
+		return errors.New("inject devices: there is no container configuration")
+	}
+	in.config = c
+	in.collect(devices)
+	for _, step := range [2]func(*injection, *ContainerEdits) error{(*injection).count, (*injection).prepare} {
+		for _, o := range in.edits {
+			if err := step(in, o.edits); err != nil {
+				return fmt.Errorf("inject device %s: %w", o.of, err)
+			}
+		}
+	}
+	in.nodes = living(&in.names, in.nodes)
+	in.apply()
+	return nil
+}
+
+// collect lists the edits in their order, each once.
 func (in *injection) collect(devices []Ref) {
-	in.edits = in.few[:0]
-	if 2*len(devices) > len(in.few) {
-		in.edits = make([]owned, 0, 2*len(devices))
-	}
-	var seen map[*ContainerEdits]bool
-	if len(devices) > 8 {
-		seen = make(map[*ContainerEdits]bool, 2*len(devices))
-	}
-	for _, d := range devices {
+	for i, d := range devices {
 		for _, e := range [2]*ContainerEdits{&d.Spec.ContainerEdits, &d.Device.ContainerEdits} {
-			if seen == nil {
-				if slices.ContainsFunc(in.edits, func(o owned) bool { return o.edits == e }) {
+			if e == &d.Spec.ContainerEdits && i > 0 && devices[i-1].Spec == d.Spec {
+				continue
+			}
+			if len(devices) > 1 {
+				if in.seen[e] {
 					continue
 				}
-			} else if seen[e] {
-				continue
-			} else {
-				seen[e] = true
+				in.seen[e] = true
 			}
 			in.edits = append(in.edits, owned{e, d})
-			in.count(e)
 		}
 	}
 }
 
-func (in *injection) count(e *ContainerEdits) {
+var errNil = fmt.Errorf("a list of the edits holds nil: %w", ErrInvalid)
+
+// count adds up what the edits hold. What it refuses no file can say, but a
+// program can.
+func (in *injection) count(e *ContainerEdits) error {
 	n := &in.counts
 	n.env += len(e.Env)
+	n.words += len(e.Env)
 	n.nodes += len(e.DeviceNodes)
 	n.mounts += len(e.Mounts)
 	n.gids += len(e.AdditionalGIDs)
 	for _, m := range e.Mounts {
-		if m != nil {
-			n.words += len(m.Options)
-			if !saysBind(m) {
-				n.words += 2
-			}
+		if m == nil {
+			return errNil
 		}
+		n.words += max(len(m.Options)+1, len(bindOptions))
 	}
 	for _, h := range e.Hooks {
-		if h != nil {
-			n.words += len(h.Args) + len(h.Env)
+		if h == nil {
+			return errNil
 		}
+		kind := slices.Index(hookNames[:], h.HookName)
+		if kind < 0 {
+			return fmt.Errorf("%q is no hook of an OCI runtime: %w", h.HookName, ErrInvalid)
+		}
+		n.hooks[kind]++
+		n.words += len(h.Args) + len(h.Env)
 	}
+	if slices.Contains(e.DeviceNodes, nil) || slices.Contains(e.NetDevices, nil) {
+		return errNil
+	}
+	return nil
 }
 
 // prepare does for one set of edits what can fail, and changes nothing.
 func (in *injection) prepare(e *ContainerEdits) error {
-	if slices.Contains(e.DeviceNodes, nil) || slices.Contains(e.Mounts, nil) || slices.Contains(e.Hooks, nil) || slices.Contains(e.NetDevices, nil) {
-		return fmt.Errorf("a list of the edits holds nil: %w", ErrInvalid)
-	}
 	for _, n := range e.DeviceNodes {
 		if err := in.prepareNode(n); err != nil {
 			return err
-		}
-	}
-	for _, h := range e.Hooks {
-		if hookList(&oci.Hooks{}, h.HookName) == nil {
-			return fmt.Errorf("%q is no hook of an OCI runtime: %w", h.HookName, ErrInvalid)
 		}
 	}
 	for _, n := range e.NetDevices {
@@ -183,158 +236,5 @@ func (in *injection) prepareRdt(r *IntelRdt) error {
 		return fmt.Errorf("intelRdt differs from that of another device or of the container: %w", ErrConflict)
 	}
 	in.rdt = want
-	return nil
-}
-
-// apply makes the changes; none of them can fail.
-func (in *injection) apply() {
-	if in.counts.env > 0 || in.counts.gids > 0 {
-		in.applyProcess()
-	}
-	if in.counts.mounts > 0 {
-		in.applyMounts()
-	}
-	in.applyHooks()
-	if in.nodes != nil || in.nets != nil || in.rdt != nil {
-		in.applyLinux()
-	}
-}
-
-func (in *injection) applyProcess() {
-	process := oci.Process{}
-	if in.config.Process != nil {
-		process = *in.config.Process
-	}
-	if in.counts.env > 0 {
-		env := newKeyed(process.Env, in.counts.env, func(kv *string) string {
-			name, _, _ := strings.Cut(*kv, "=")
-			return name
-		})
-		for _, o := range in.edits {
-			for _, kv := range o.edits.Env {
-				env.put(kv)
-			}
-		}
-		process.Env = env.list()
-	}
-	process.User.AdditionalGids = in.groups(process.User.AdditionalGids)
-	in.config.Process = &process
-}
-
-// groups appends the group ids that are not there yet (CDI-095, CDI-096).
-func (in *injection) groups(have []uint32) []uint32 {
-	if in.counts.gids == 0 {
-		return have
-	}
-	groups := append(make([]uint32, 0, len(have)+in.counts.gids), have...)
-	for _, o := range in.edits {
-		for _, gid := range o.edits.AdditionalGIDs {
-			if gid != 0 && !slices.Contains(groups, gid) {
-				groups = append(groups, gid)
-			}
-		}
-	}
-	return groups
-}
-
-func (in *injection) applyMounts() {
-	mounts := newKeyed(in.config.Mounts, in.counts.mounts, func(m *oci.Mount) string { return m.Destination })
-	for _, o := range in.edits {
-		for _, m := range o.edits.Mounts {
-			mounts.put(oci.Mount{Source: m.HostPath, Destination: m.ContainerPath, Type: m.Type, Options: in.options(m)})
-		}
-	}
-	in.config.Mounts = sortMounts(mounts.list())
-}
-
-// options are the mount's own, and what a bind mount cannot do without.
-func (in *injection) options(m *Mount) []string {
-	switch {
-	case saysBind(m) || !isBind(m):
-		return in.list(m.Options)
-	case len(m.Options) == 0:
-		return in.list([]string{"rbind", "rprivate"})
-	}
-	list := in.list(m.Options)
-	in.words = append(in.words, "rbind")
-	return in.words[len(in.words)-len(list)-1 : len(in.words) : len(in.words)]
-}
-
-// list copies strings into the injection's own memory: what goes into the
-// configuration may be changed there, and the spec must not change with it.
-func (in *injection) list(from []string) []string {
-	if len(from) == 0 {
-		return nil
-	}
-	if in.words == nil {
-		in.words = make([]string, 0, in.counts.words)
-	}
-	begin := len(in.words)
-	in.words = append(in.words, from...)
-	return in.words[begin:len(in.words):len(in.words)]
-}
-
-// sortMounts puts mounts with fewer elements in their destination first and
-// leaves those with as many in their order.
-func sortMounts(mounts []oci.Mount) []oci.Mount {
-	depth := func(m *oci.Mount) int { return strings.Count(strings.TrimRight(m.Destination, "/"), "/") }
-	sorted := true
-	for i := 1; i < len(mounts) && sorted; i++ {
-		sorted = depth(&mounts[i-1]) <= depth(&mounts[i])
-	}
-	if !sorted {
-		slices.SortStableFunc(mounts, func(a, b oci.Mount) int { return depth(&a) - depth(&b) })
-	}
-	return mounts
-}
-
-func (in *injection) applyHooks() {
-	var hooks *oci.Hooks
-	for _, o := range in.edits {
-		for _, h := range o.edits.Hooks {
-			if hooks == nil {
-				hooks = &oci.Hooks{}
-				if in.config.Hooks != nil {
-					*hooks = clippedHooks(in.config.Hooks)
-				}
-				in.config.Hooks = hooks
-			}
-			list := hookList(hooks, h.HookName)
-			*list = append(*list, oci.Hook{Path: h.Path, Args: in.list(h.Args), Env: in.list(h.Env), Timeout: clone(h.Timeout)})
-		}
-	}
-}
-
-// clippedHooks copies the lists so that appending to one leaves the array of the
-// original alone.
-func clippedHooks(h *oci.Hooks) oci.Hooks {
-	c := *h
-	for _, name := range hookNames {
-		list := hookList(&c, name)
-		*list = slices.Clip(*list)
-	}
-	return c
-}
-
-var hookNames = []string{"prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
-
-// hookList is the list of one kind of hook, nil if there is no such kind
-// (CDI-098).
-func hookList(h *oci.Hooks, name string) *[]oci.Hook {
-	switch name {
-	case "prestart":
-		//lint:ignore SA1019 deprecated, and in use
-		return &h.Prestart
-	case "createRuntime":
-		return &h.CreateRuntime
-	case "createContainer":
-		return &h.CreateContainer
-	case "startContainer":
-		return &h.StartContainer
-	case "poststart":
-		return &h.Poststart
-	case "poststop":
-		return &h.Poststop
-	}
 	return nil
 }

@@ -12,11 +12,10 @@ import (
 
 // prepareNode makes the device and its cgroup rule.
 func (in *injection) prepareNode(n *DeviceNode) error {
-	d := oci.LinuxDevice{Path: n.Path, Type: n.Type, Major: n.Major, Minor: n.Minor, UID: clone(n.UID), GID: clone(n.GID)}
-	if n.FileMode != nil {
-		mode := fs.FileMode(*n.FileMode)
-		d.FileMode = &mode
+	if in.nodes == nil {
+		in.beginNodes()
 	}
+	d := oci.LinuxDevice{Path: n.Path, Type: n.Type, Major: n.Major, Minor: n.Minor}
 	if d.Type == "" || d.Major == 0 && d.Type != "p" {
 		host := n.HostPath
 		if host == "" {
@@ -26,49 +25,81 @@ func (in *injection) prepareNode(n *DeviceNode) error {
 			return fmt.Errorf("device node %s: %w", n.Path, err)
 		}
 	}
-	if p := in.config.Process; p != nil {
-		if d.UID == nil && p.User.UID > 0 {
-			d.UID = clone(&p.User.UID)
-		}
-		if d.GID == nil && p.User.GID > 0 {
-			d.GID = clone(&p.User.GID)
-		}
+	in.numbers = append(in.numbers, numbers{})
+	own := &in.numbers[len(in.numbers)-1]
+	if n.FileMode != nil {
+		own.mode = fs.FileMode(*n.FileMode)
+		d.FileMode = &own.mode
 	}
-	if in.nodes == nil {
-		in.beginNodes()
-	}
-	again := in.nodes.put(d)
+	d.UID = owner(n.UID, in.uid, &own.uid)
+	d.GID = owner(n.GID, in.gid, &own.gid)
+	in.nodes = append(in.nodes, d)
+	again := in.names.put(d.Path)
 	if d.Type != "p" {
-		in.allow(d, cmp.Or(n.Permissions, "rwm"), again)
+		in.allow(&d, cmp.Or(n.Permissions, "rwm"), again, own)
 	}
 	return nil
 }
 
-func (in *injection) beginNodes() {
-	var have []oci.LinuxDevice
-	if in.config.Linux != nil {
-		have = in.config.Linux.Devices
+// owner is the id that a spec gives, or that of the container's user, in memory
+// that is the device's own; nil means root.
+func owner(given *uint32, user uint32, own *uint32) *uint32 {
+	switch {
+	case given != nil:
+		*own = *given
+	case user > 0:
+		*own = user
+	default:
+		return nil
 	}
-	in.nodes = newKeyed(have, in.counts.nodes, func(d *oci.LinuxDevice) string { return d.Path })
-	in.rules = make([]oci.LinuxDeviceCgroup, 0, in.counts.nodes)
-	in.numbers = make([]int64, 0, 2*in.counts.nodes)
+	return own
+}
+
+// numbers are what a device and its rule point to.
+type numbers struct {
+	major, minor int64
+	mode         fs.FileMode
+	uid, gid     uint32
+}
+
+func (in *injection) beginNodes() {
+	if p := in.config.Process; p != nil {
+		in.uid, in.gid = p.User.UID, p.User.GID
+	}
+	var have []oci.LinuxDevice
+	var rules []oci.LinuxDeviceCgroup
+	if linux := in.config.Linux; linux != nil {
+		have = linux.Devices
+		if linux.Resources != nil {
+			rules = linux.Resources.Devices
+		}
+	}
+	n := in.counts.nodes
+	in.nodes = append(make([]oci.LinuxDevice, 0, len(have)+n), have...)
+	in.rules = append(make([]oci.LinuxDeviceCgroup, 0, len(rules)+n), rules...)
+	in.before = len(rules)
+	in.numbers = make([]numbers, 0, n)
+	in.names.begin(len(have) + n)
+	for i := range have {
+		in.names.have(have[i].Path)
+	}
 }
 
 // allow lets the container use the device. A node that several devices have,
-// again then, gets one rule.
-func (in *injection) allow(d oci.LinuxDevice, access string, again bool) {
+// again then, gets one rule. It comes at the end: the last rule that fits a
+// device decides.
+func (in *injection) allow(d *oci.LinuxDevice, access string, again bool, own *numbers) {
 	kind := d.Type
 	if kind == "u" { // cgroups know it as c only
 		kind = "c"
 	}
-	if again && slices.ContainsFunc(in.rules, func(r oci.LinuxDeviceCgroup) bool {
+	if again && slices.ContainsFunc(in.rules[in.before:], func(r oci.LinuxDeviceCgroup) bool {
 		return *r.Minor == d.Minor && *r.Major == d.Major && r.Type == kind && r.Access == access
 	}) {
 		return
 	}
-	in.numbers = append(in.numbers, d.Major, d.Minor)
-	numbers := in.numbers[len(in.numbers)-2:]
-	in.rules = append(in.rules, oci.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &numbers[0], Minor: &numbers[1], Access: access})
+	own.major, own.minor = d.Major, d.Minor
+	in.rules = append(in.rules, oci.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &own.major, Minor: &own.minor, Access: access})
 }
 
 // fromHost fills in what a spec leaves out of a device node.
@@ -78,9 +109,6 @@ func (in *injection) fromHost(d *oci.LinuxDevice, path string) error {
 		var err error
 		if host, err = lookAt(path); err != nil {
 			return err
-		}
-		if in.hosts == nil {
-			in.hosts = map[string]hostNode{}
 		}
 		in.hosts[path] = host
 	}
@@ -120,32 +148,6 @@ func lookAt(path string) (hostNode, error) {
 		return hostNode{}, fmt.Errorf("%s on the host is no device: %w", path, ErrConflict)
 	}
 	return n, nil
-}
-
-func (in *injection) applyLinux() {
-	linux := oci.Linux{}
-	if in.config.Linux != nil {
-		linux = *in.config.Linux
-	}
-	if in.nodes != nil {
-		linux.Devices = in.nodes.list()
-	}
-	if len(in.rules) > 0 {
-		resources := oci.LinuxResources{}
-		if linux.Resources != nil {
-			resources = *linux.Resources
-		}
-		// At the end: the last rule that fits a device decides.
-		resources.Devices = append(slices.Clip(resources.Devices), in.rules...)
-		linux.Resources = &resources
-	}
-	if in.nets != nil {
-		linux.NetDevices = in.nets
-	}
-	if in.rdt != nil {
-		linux.IntelRdt = in.rdt
-	}
-	in.config.Linux = &linux
 }
 
 func clone[T any](v *T) *T {
