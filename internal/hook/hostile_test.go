@@ -255,6 +255,34 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// TestMountSwapped: the place of a container's own tmpfs has become a link to
+// one of the host's, which a bind mount shows with all that is mounted in it.
+func TestMountSwapped(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	w := newWorld(t)
+	w.mount(w.root, w.root, "", unix.MS_BIND)
+	for _, d := range []string{"/data", "/run", "/dev"} {
+		w.mkdir(w.root + d)
+	}
+	w.mount("tmpfs", w.outside+"/dir", "tmpfs", 0)
+	w.mkdir(w.outside + "/dir/secret")
+	w.mount(w.outside, w.root+"/data", "", unix.MS_BIND|unix.MS_REC)
+	w.mount("tmpfs", w.root+"/dev", "tmpfs", 0)
+	w.mkdir(w.root + "/dev/shm")
+	w.mount("tmpfs", w.root+"/dev/shm", "tmpfs", 0)
+	w.link("/data/dir", "/data/run")
+	r := w.open(Mount{"/data", "bind", []string{"rbind"}}, Mount{"/data/run", "tmpfs", nil}, Mount{"/dev", "tmpfs", nil}, Mount{"/dev/shm", "tmpfs", nil})
+	if err := r.CreateSymlinks([]Link{{"x", "/data/run/x"}}); err == nil || !strings.Contains(err.Error(), ErrForeign.Error()) {
+		t.Errorf("a link in a tmpfs of the host: %v", err)
+	}
+	if err := r.Chmod([]string{"/data/run/secret"}, 0o777); err == nil || !strings.Contains(err.Error(), ErrForeign.Error()) {
+		t.Errorf("a mode in a tmpfs of the host: %v", err)
+	}
+	w.check(r.CreateSymlinks([]Link{{"x", "/dev/x"}, {"x", "/dev/shm/x"}}))
+}
+
 // TestDevices: nodes in an image, whose mere opening could have effects.
 func TestDevices(t *testing.T) {
 	t.Parallel()

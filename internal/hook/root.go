@@ -35,9 +35,11 @@ var (
 
 // Root is the root directory of one container, held open.
 type Root struct {
-	fd   int
-	proc int             // /proc/self/fd
-	own  map[uint64]bool // ids of the mounts that are the container's alone
+	fd     int
+	proc   int    // /proc/self/fd
+	top    uint64 // id of the mount that it is on
+	mounts []Mount
+	own    map[uint64]bool // ids of the mounts that are the container's alone; nil until somebody asks
 }
 
 // OpenRoot holds the directory at path, an absolute path of the host. Mounts
@@ -49,15 +51,15 @@ func OpenRoot(path string, mounts []Mount) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open container root %s: %w", path, err)
 	}
-	r := &Root{fd: fd, proc: -1}
-	if err := r.prepare(mounts); err != nil {
+	r := &Root{fd: fd, proc: -1, mounts: mounts}
+	if err := r.prepare(); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("open container root %s: %w", path, err)
 	}
 	return r, nil
 }
 
-func (r *Root) prepare(mounts []Mount) error {
+func (r *Root) prepare() error {
 	same, err := r.isHostRoot()
 	if err != nil {
 		return err
@@ -75,7 +77,8 @@ func (r *Root) prepare(mounts []Mount) error {
 	if s.Type != unix.PROC_SUPER_MAGIC {
 		return errors.New("/proc is no proc file system")
 	}
-	return r.findOwn(mounts)
+	r.top, err = mountOf(r.fd)
+	return err
 }
 
 // isHostRoot says whether the container's root is the caller's own: a hook that
@@ -93,36 +96,56 @@ func (r *Root) isHostRoot() (bool, error) {
 }
 
 // findOwn finds the mounts that are the container's own. One that is reached by
-// the destination of any other is not, whatever else leads there.
-func (r *Root) findOwn(mounts []Mount) error {
-	top, err := mountOf(r.fd)
-	if err != nil {
-		return err
-	}
-	r.own = map[uint64]bool{}
+// the destination of any other is not, whatever else leads there. Nor is one that
+// lies on a mount that is not the container's own: a bind mount can show what
+// else is mounted on the host, and who shares it can make it look like ours.
+func (r *Root) findOwn() error {
 	foreign := map[uint64]bool{}
-	for _, m := range mounts {
-		fd, err := r.open(m.Destination, unix.O_PATH)
+	for _, m := range r.mounts {
+		if m.private() {
+			continue
+		}
+		id, _, err := r.mountAt(m.Destination)
 		if err != nil {
-			continue // not mounted: nothing is allowed there
-		}
-		st, err := statx(fd)
-		unix.Close(fd)
-		switch {
-		case err != nil:
 			return err
-		case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0: // not mounted, but there
-		case m.private():
-			r.own[st.Mnt_id] = true
-		default:
-			foreign[st.Mnt_id] = true
+		}
+		foreign[id] = true
+	}
+	r.own = map[uint64]bool{r.top: true}
+	for _, m := range r.mounts {
+		if !m.private() {
+			continue
+		}
+		id, below, err := r.mountAt(m.Destination)
+		if err != nil {
+			return err
+		}
+		if id != 0 && r.own[below] && !foreign[id] {
+			r.own[id] = true
 		}
 	}
-	for id := range foreign {
-		delete(r.own, id)
-	}
-	r.own[top] = true
 	return nil
+}
+
+// mountAt finds the mount whose root is at a path, and the mount that it lies
+// on. Both are 0 if nothing is mounted there, or nothing is there.
+func (r *Root) mountAt(name string) (id, below uint64, err error) {
+	fd, err := r.open(name, unix.O_PATH)
+	if err != nil {
+		return 0, 0, nil
+	}
+	defer unix.Close(fd)
+	st, err := statx(fd)
+	if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		return 0, 0, err
+	}
+	up, err := openat2(fd, "..", unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_MAGICLINKS)
+	if err != nil {
+		return st.Mnt_id, 0, nil // a file
+	}
+	defer unix.Close(up)
+	below, err = mountOf(up)
+	return st.Mnt_id, below, err
 }
 
 // Close lets go of the root.
@@ -237,8 +260,13 @@ func readAll(fd, limit int) ([]byte, error) {
 // own.
 func (r *Root) writable(fd int) error {
 	id, err := mountOf(fd)
-	if err != nil {
+	if err != nil || id == r.top {
 		return err
+	}
+	if r.own == nil {
+		if err := r.findOwn(); err != nil {
+			return err
+		}
 	}
 	if !r.own[id] {
 		return ErrForeign
