@@ -11,7 +11,7 @@ import (
 
 // decoder reads a spec from JSON text. What is wrong with a value's shape is
 // noted and passed over, so that one reading finds all; what is wrong with its
-// content is the checker's to find.
+// content is the checker's to find, in what could be read.
 type decoder struct {
 	scanner
 	arena
@@ -47,6 +47,10 @@ func (d *decoder) decode(text string) {
 	d.trail, d.path, d.spec, d.problems = trail{}, "", Spec{}, nil
 	if at := invalidUTF8(text); at >= 0 {
 		d.fail(at, "the text is not UTF-8")
+		return
+	}
+	if strings.HasPrefix(text, "\uFEFF") {
+		d.fail(0, "the text begins with a byte order mark, which JSON does not have (RFC 8259)")
 		return
 	}
 	if d.object(specFields, d.specField) == 0 {
@@ -87,7 +91,7 @@ func (d *decoder) wrong(rule Rule, message, fix string) {
 		return
 	}
 	line, column := d.position(d.at)
-	d.problems = append(d.problems, &Problem{Line: line, Column: column, Path: d.trail.String(), Rule: rule, Message: message, Fix: fix})
+	d.problems = append(d.problems, &Problem{Line: line, Column: column, Path: d.trail.String(), Rule: rule, Message: message, Fix: fix, steps: d.trail.copy()})
 }
 
 // wrongType passes over a value that is not what it should be.
@@ -250,6 +254,7 @@ func (d *decoder) strs() []string {
 	d.array(func() {
 		if d.null() {
 			d.wrong(RuleType, "null is no string", "a string")
+			d.words = append(d.words, "") // so that those after it have their numbers
 			return
 		}
 		d.words = append(d.words, d.str())

@@ -2,7 +2,9 @@ package cdi
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Lengths of names, in bytes.
@@ -36,7 +38,8 @@ func QualifiedName(kind, name string) string { return kind + "=" + name }
 
 // FileName is the name by which a spec of that kind is usually written:
 // vendor.com-class.json. A transient spec, which lives as long as something of
-// the host's, carries that thing's id: vendor.com-class_id.json.
+// the host's, carries that thing's id: vendor.com-class_id.json. These are the names
+// that upstream's library makes, and as there, a-b/c and a/b-c have the same.
 func FileName(kind, id string) string {
 	name := strings.Replace(kind, "/", "-", 1)
 	if id != "" {
@@ -91,6 +94,23 @@ func wrongName(what, s string) string {
 		}
 	}
 	return ""
+}
+
+// nearestName is what to write instead of a class or a device's name, in quotes:
+// "0-1" for 0:1. It is "" if nothing of the name can stay.
+func nearestName(before, s string) string {
+	name := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && alphanumeric(byte(r)) || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, s)
+	name = strings.TrimLeft(name, "-_.")
+	name = strings.TrimRight(name[:min(len(name), maxName)], "-_.")
+	if name == "" {
+		return ""
+	}
+	return strconv.Quote(before + name)
 }
 
 func alphanumeric(c byte) bool {

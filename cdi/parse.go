@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,8 +22,7 @@ const maxFile = 16 << 20
 var ErrNotSpecFile = errors.New("not a CDI spec file")
 
 // Parse reads and checks the text of one spec: YAML if name ends in .yaml, else
-// JSON. name is for the error, which is Problems unless something was wrong with
-// more than the text.
+// JSON. name is for the error too, which is Problems.
 func Parse(name string, text []byte) (*Spec, error) {
 	var d decoder
 	if err := d.parse(name, string(text)); err != nil {
@@ -102,9 +103,9 @@ func openRetry(path string) (int, error) {
 func (d *decoder) parse(name, text string) error {
 	d.origin = nil
 	d.decode(text)
-	// JSON is YAML too, and much quicker to read; what is YAML alone breaks the
-	// syntax at once.
-	if d.ended() && filepath.Ext(name) == ".yaml" {
+	// JSON is YAML too, and much quicker to read; so what is good JSON is not read
+	// as YAML.
+	if filepath.Ext(name) == ".yaml" && (d.ended() || len(d.problems) > 0) && utf8.ValidString(text) {
 		var p *Problem
 		if text, d.origin, p = yamlToJSON(text); p != nil {
 			p.File = name
@@ -113,28 +114,40 @@ func (d *decoder) parse(name, text string) error {
 		d.decode(text)
 	}
 	problems := d.problems
-	if d.ended() {
+	switch {
+	case d.ended():
 		line, column := d.position(d.brokenAt)
 		problems = append(problems, &Problem{Line: line, Column: column, Path: d.brokenPath(), Rule: RuleSyntax, Message: d.broken})
-	}
-	if len(problems) == 0 {
-		c := checker{spec: &d.spec, strict: true}
-		c.walk()
-		problems = c.problems
-		for _, p := range problems {
-			p.Line, p.Column = d.position(locate(text, p.steps))
-		}
+	case len(problems) < maxProblems: // else some are not known, and what follows from them would be told
+		problems = append(problems, d.wrongContent()...)
 	}
 	if len(problems) == 0 {
 		return nil
-	}
-	for _, p := range problems {
-		p.File = name
 	}
 	sort.SliceStable(problems, func(i, j int) bool {
 		a, b := problems[i], problems[j]
 		return a.Line < b.Line || a.Line == b.Line && a.Column < b.Column
 	})
+	problems = problems[:min(len(problems), maxProblems)]
+	for _, p := range problems {
+		p.File = name
+		p.steps = nil // they may hold parts of text, which may be written over
+	}
+	return problems
+}
+
+// wrongContent is what the checker finds, but for what follows from a wrong shape:
+// that a name is missing is not told where it is a number.
+func (d *decoder) wrongContent() Problems {
+	c := checker{spec: &d.spec, strict: true}
+	c.walk()
+	var problems Problems
+	for _, p := range c.problems {
+		if !slices.ContainsFunc(d.problems, func(shape *Problem) bool { return shape.explains(p) }) {
+			p.Line, p.Column = d.position(locate(d.src, p.steps))
+			problems = append(problems, p)
+		}
+	}
 	return problems
 }
 
@@ -143,7 +156,11 @@ func (d *decoder) position(at int) (line, column int) {
 	if d.origin != nil {
 		return d.origin.position(at)
 	}
-	before := d.src[:min(at, len(d.src))]
+	return position(d.src, at)
+}
+
+func position(text string, at int) (line, column int) {
+	before := text[:min(at, len(text))]
 	return strings.Count(before, "\n") + 1, at - strings.LastIndexByte(before, '\n')
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -243,8 +244,16 @@ func BenchmarkParseAgain(b *testing.B) {
 
 // TestParseIsQuick bounds what hostile texts can cost, far above what they do.
 func TestParseIsQuick(t *testing.T) {
-	many := `{"cdiVersion": "0.5.0", "kind": "a/b", "devices": [` + strings.Repeat(`{"name": "x"},`, 20000) + `{"name": "x"}]}`
-	for _, text := range []string{many, strings.Repeat("[", 1<<20), strings.Repeat(`{"a":`, 1<<18), `"` + strings.Repeat(`\u0041`, 1<<18)} {
+	begin := `{"cdiVersion": "1.1.0", "kind": "a/b", "devices": [`
+	same := begin + strings.Repeat(`{"name": "x"},`, 20000) + `{"name": "x"}]}`
+	var names, nets strings.Builder
+	for i := range 200000 {
+		fmt.Fprintf(&names, `{"name": "x%d"},`, i)
+		fmt.Fprintf(&nets, `,{"hostInterfaceName": "x%d", "name": "y%d"}`, i, i)
+	}
+	others := begin + names.String() + `{"name": "-"}]}`
+	links := begin + `{"name": "-", "containerEdits": {"netDevices": [` + nets.String()[1:] + `]}}]}`
+	for _, text := range []string{same, others, links, strings.Repeat("[", 1<<20), strings.Repeat(`{"a":`, 1<<18), `"` + strings.Repeat(`\u0041`, 1<<18)} {
 		begin := time.Now()
 		if _, err := Parse("x.json", []byte(text)); err == nil {
 			t.Error("accepted")
@@ -252,5 +261,31 @@ func TestParseIsQuick(t *testing.T) {
 		if d := time.Since(begin); d > 20*time.Second {
 			t.Errorf("took %v", d)
 		}
+	}
+}
+
+// TestParseLargeYAML: a YAML file is read into a tree many times its size, so it
+// may not be as large as JSON may.
+func TestParseLargeYAML(t *testing.T) {
+	spec := "{\"cdiVersion\": \"0.3.0\", \"kind\": \"a/b\", \"devices\": [{\"name\": \"x\"}]}\n"
+	if _, err := Parse("x.yaml", []byte(spec+strings.Repeat(" ", maxYAML))); err != nil {
+		t.Errorf("JSON in a .yaml file: %v", err)
+	}
+	_, err := Parse("x.yaml", []byte("# a comment\n"+spec+strings.Repeat(" ", maxYAML)))
+	if p, ok := errors.AsType[*Problem](err); !ok || p.Rule != RuleSize {
+		t.Errorf("YAML: %v", err)
+	}
+}
+
+// TestProblemsAreBounded: however much is wrong, fifty are told, the first ones.
+func TestProblemsAreBounded(t *testing.T) {
+	var bad string
+	for i := range 45 {
+		bad += fmt.Sprintf(`{"name": 1}, {"name": "-%d"},`, i)
+	}
+	_, err := Parse("x.json", []byte(`{"cdiVersion": "0.3.0", "kind": "a/b", "devices": [`+bad[:len(bad)-1]+`]}`))
+	var problems Problems
+	if !errors.As(err, &problems) || len(problems) != maxProblems || problems[1].Rule != RuleDeviceName || problems[49].Path != "$.devices[49].name" {
+		t.Errorf("%d problems: %v", len(problems), err)
 	}
 }

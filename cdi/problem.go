@@ -86,6 +86,25 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
+// explains reports whether another problem is there because of p: p is that a value,
+// or one around it, cannot be read, or has a name that differs in case.
+func (p *Problem) explains(other *Problem) bool {
+	switch p.Rule {
+	case RuleType, RuleRequired, RuleUnknownField:
+	default:
+		return false
+	}
+	if len(p.steps) > len(other.steps) {
+		return false
+	}
+	for i, s := range p.steps {
+		if o := other.steps[i]; o.index != s.index || !strings.EqualFold(o.name, s.name) {
+			return false
+		}
+	}
+	return true
+}
+
 // ErrInvalid is wrapped by every error about a spec that breaks a rule.
 var ErrInvalid = errors.New("invalid CDI spec")
 

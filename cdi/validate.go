@@ -24,6 +24,7 @@ type checker struct {
 	version  version // 0 if the spec's own is not understood
 	minimum  version
 	problems Problems
+	named    map[string]int // the first device of each name
 }
 
 func (c *checker) err() error {
@@ -105,7 +106,7 @@ func (c *checker) checkKind() {
 		c.wrongAt("kind", RuleVendor, message, "a DNS name before the slash, as in vendor.com/class")
 	}
 	if message := wrongName("class", class); message != "" {
-		c.wrongAt("kind", RuleClass, message, "")
+		c.wrongAt("kind", RuleClass, message, nearestName(vendor+"/", class))
 	}
 	if strings.Contains(class, ".") {
 		c.need(v060, "kind", "a class with a dot")
@@ -118,12 +119,12 @@ func (c *checker) checkDevice(i int) {
 	case d.Name == "":
 		c.wrongAt("name", RuleRequired, "a device has a name", `"name": "…"`)
 	case message != "":
-		c.wrongAt("name", RuleDeviceName, message, "")
+		c.wrongAt("name", RuleDeviceName, message, nearestName("", d.Name))
 	case digit(d.Name[0]):
 		c.need(v050, "name", "a device name that begins with a digit")
 	}
 	if c.strict && d.Name != "" {
-		if first := c.firstNamed(d.Name, i); first < i {
+		if first := c.firstNamed(i); first < i {
 			c.wrongAt("name", RuleDevices, fmt.Sprintf("device %q is there already, as $.devices[%d]", d.Name, first), "another name")
 		}
 	}
@@ -133,16 +134,29 @@ func (c *checker) checkDevice(i int) {
 	c.checkEdits(&d.ContainerEdits)
 }
 
-// firstNamed is the index of the first device of that name. A spec of very many
-// devices pays for the comparison of all with all, and is bounded by its size.
-func (c *checker) firstNamed(name string, until int) int {
-	for i := range until {
-		if c.spec.Devices[i].Name == name {
-			return i
+// firstNamed is the index of the first device with the name of device i. It is
+// asked for each in turn.
+func (c *checker) firstNamed(i int) int {
+	devices, name := c.spec.Devices, c.spec.Devices[i].Name
+	if len(devices) <= fewDevices {
+		first := 0
+		for devices[first].Name != name {
+			first++
 		}
+		return first
 	}
-	return until
+	if c.named == nil {
+		c.named = make(map[string]int, len(devices))
+	}
+	if first, ok := c.named[name]; ok {
+		return first
+	}
+	c.named[name] = i
+	return i
 }
+
+// fewDevices are compared with each other sooner than put into a map.
+const fewDevices = 16
 
 func (c *checker) checkEdits(e *ContainerEdits) {
 	c.trail.enter("containerEdits")
@@ -311,20 +325,17 @@ func (c *checker) gone(used bool, field string) {
 }
 
 func (c *checker) checkNetDevices(list []*NetDevice) {
+	hosts, names := map[string]bool{}, map[string]bool{}
 	each(c, "netDevices", list, func(n *NetDevice) {
 		c.checkInterface("hostInterfaceName", n.HostInterfaceName)
 		c.checkInterface("name", n.Name)
-		for _, other := range list {
-			if other == n || other == nil {
-				break
-			}
-			if other.HostInterfaceName == n.HostInterfaceName {
-				c.wrongAt("hostInterfaceName", RuleNetDevice, fmt.Sprintf("interface %q is moved twice", n.HostInterfaceName), "")
-			}
-			if other.Name == n.Name {
-				c.wrongAt("name", RuleNetDevice, fmt.Sprintf("two interfaces become %q", n.Name), "another name")
-			}
+		if n.HostInterfaceName != "" && hosts[n.HostInterfaceName] {
+			c.wrongAt("hostInterfaceName", RuleNetDevice, fmt.Sprintf("interface %q is moved twice", n.HostInterfaceName), "")
 		}
+		if n.Name != "" && names[n.Name] {
+			c.wrongAt("name", RuleNetDevice, fmt.Sprintf("two interfaces become %q", n.Name), "another name")
+		}
+		hosts[n.HostInterfaceName], names[n.Name] = true, true
 	})
 }
 

@@ -34,7 +34,9 @@ func (v version) known() bool { return v >= v030 && v <= v080 || v == v100 || v 
 // are well-formed but are no version that was ever released.
 func parseVersion(s string) (v version, rule Rule, fix string) {
 	var n [3]int
-	parts := strings.Split(s, ".")
+	core, _, _ := strings.Cut(s, "-")
+	core, _, _ = strings.Cut(core, "+")
+	parts := strings.Split(core, ".")
 	for i, part := range parts {
 		num, err := strconv.Atoi(part)
 		if len(parts) != 3 || err != nil || num < 0 || part != strconv.Itoa(num) {
@@ -42,7 +44,7 @@ func parseVersion(s string) (v version, rule Rule, fix string) {
 		}
 		n[i] = num
 	}
-	if v = version(n[0]<<8 | n[1]&0xff); n[0] > 255 || n[1] > 255 || !v.known() {
+	if v = version(n[0]<<8 | n[1]&0xff); core != s || n[0] > 255 || n[1] > 255 || !v.known() {
 		return 0, RuleVersionKnown, "one of " + strings.Join(Versions, ", ")
 	}
 	return v, "", ""
