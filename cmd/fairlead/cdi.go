@@ -35,7 +35,8 @@ needs in a container. No daemon is asked.
 Specs are looked for in ` + strings.Join(cdi.DefaultDirs, " and ") + `, or in the directories that
 --spec-dir names; a later directory wins over an earlier one. A DEVICE is a
 qualified name such as vendor.com/class=name, or a pattern in which * stands for
-any text, ? for any character and [ab] for one of some: 'vendor.com/*=gpu*'.
+any text, ? for any character and [ab] for one of some: 'vendor.com/*=gpu*'. A
+pattern stands for what can be injected; what is in conflict is told on stderr.
 
 What cannot be used differs by exit code: 3 for a device that no spec has, 4 for
 one that several specs have at one priority, 10 for a spec that is invalid.`,
@@ -191,25 +192,72 @@ func expand(all func() []string, args []string) ([]string, error) {
 	return names, nil
 }
 
-// resolve finds devices by names and patterns.
+// resolve finds devices by names and patterns. A pattern does not find devices
+// in conflict: that is told, and an error where it finds no other.
 func (d *devices) resolve(x *cdi.Index, args []string) ([]cdi.Ref, error) {
-	names, err := expand(x.Snapshot().Devices, args)
+	s := x.Snapshot()
+	names, err := expand(s.Devices, args)
 	if err != nil {
-		return nil, err
+		if names, err = expand(func() []string { return everyDevice(s) }, args); err != nil {
+			return nil, err
+		}
 	}
 	refs, err := x.Resolve(names...)
-	if err == nil {
-		return refs, nil
+	if err != nil {
+		return nil, unresolved(x, names, err)
 	}
+	if slices.ContainsFunc(args, isPattern) {
+		d.sayPassed(s, names, args)
+	}
+	return refs, nil
+}
+
+// sayPassed tells which devices fit a pattern and are not among those found, for
+// they are in conflict.
+func (d *devices) sayPassed(s *cdi.Snapshot, found, patterns []string) {
+	for _, name := range everyDevice(s) {
+		if !slices.Contains(found, name) && slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) }) {
+			d.say("passed over: %s is in conflict; see: fairlead cdi explain %s", name, name)
+		}
+	}
+}
+
+// unresolved is err, by which not all of these devices could be had, and says
+// what to do about the first that cannot.
+func unresolved(x *cdi.Index, names []string, err error) error {
 	if errors.Is(err, cdi.ErrUnknownDevice) || errors.Is(err, cdi.ErrUnknownKind) {
 		for _, name := range names {
 			if bad := blamed(x.Snapshot(), name); len(bad) > 0 {
-				return nil, claim.Errorf(codeSpec, "device %q is in a spec that cannot be used: %v", name, bad[0].err).
+				return claim.Errorf(codeSpec, "device %q is in a spec that cannot be used: %v", name, bad[0].err).
 					WithHint("mend the spec; see: fairlead cdi validate %s", bad[0].path)
 			}
 		}
 	}
-	return nil, cdiError(err)
+	for _, name := range names {
+		if _, err := x.Snapshot().Explain(name); err != nil {
+			return deviceError(name, err)
+		}
+	}
+	return cdiError(err)
+}
+
+// deviceError is cdiError with a hint at what is known of this device.
+func deviceError(name string, err error) error {
+	told := cdiError(err)
+	e, ok := errors.AsType[*claim.Error](told)
+	if !ok {
+		return told
+	}
+	kind, _, _ := strings.Cut(name, "=")
+	switch {
+	case errors.Is(err, cdi.ErrAmbiguous):
+		return e.WithHint("see which: fairlead cdi explain %s", name)
+	case errors.Is(err, cdi.ErrUnknownDevice):
+		return e.WithHint("list what there is: fairlead cdi devices '%s=*'", kind)
+	case errors.Is(err, cdi.ErrUnknownKind):
+		return e.WithHint("list what there is: fairlead cdi devices")
+	}
+	return e
 }
 
 // cdiError gives an error of the library the code that decides the exit status.
@@ -224,16 +272,14 @@ func cdiError(err error) error {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 	}
-	code, hint := claim.CodeInternal, ""
+	code := claim.CodeInternal
 	switch {
-	case is(cdi.ErrAmbiguous):
-		code, hint = claim.CodeConflict, "see which: fairlead cdi explain DEVICE"
-	case is(cdi.ErrConflict, cdi.ErrLoss):
+	case is(cdi.ErrAmbiguous, cdi.ErrConflict, cdi.ErrLoss):
 		code = claim.CodeConflict
 	case broken, is(cdi.ErrNotSpecFile):
 		code = codeSpec
 	case is(cdi.ErrUnknownDevice, cdi.ErrUnknownKind):
-		code, hint = claim.CodeNotFound, "list what there is: fairlead cdi devices"
+		code = claim.CodeNotFound
 	case is(cdi.ErrInvalid):
 		code = claim.CodeInvalid
 	case is(fs.ErrNotExist):
@@ -241,9 +287,8 @@ func cdiError(err error) error {
 	case is(fs.ErrPermission):
 		code = claim.CodeDenied
 	}
-	e := claim.Errorf(code, "%v", err)
-	e.Hint = hint
-	return e
+	// What is invalid is the command line, not a spec, where nothing is broken.
+	return claim.Errorf(code, "%s", strings.TrimSuffix(err.Error(), ": "+cdi.ErrInvalid.Error()))
 }
 
 // exclusive refuses two of these flags at once.

@@ -50,6 +50,7 @@ configuration, a Kubernetes object, or just a map of annotations, as JSON or YAM
 	f.StringVar(&o.plugin, "plugin", "", "name of who asks, such as vendor.class")
 	f.StringVar(&o.id, "id", "", "id of the allocation")
 	f.StringVar(&o.parse, "parse", "", "read annotations from a file, - for stdin")
+	_ = cmd.RegisterFlagCompletionFunc("parse", completeFiles)
 	o.addTo(cmd, "table", "json", "yaml", "name")
 	return cmd
 }
@@ -87,15 +88,9 @@ type cdiRequest struct {
 }
 
 func (d *devices) parseAnnotations(o cdiAnnotation) error {
-	var text []byte
-	var err error
-	if o.parse == "-" {
-		text, err = readInput(d.in)
-	} else {
-		text, err = readSome(o.parse)
-	}
+	text, err := d.readNamed(o.parse)
 	if err != nil {
-		return cdiError(err)
+		return inputError(err, claim.CodeInvalid)
 	}
 	annotations, err := annotationsIn(text)
 	if err != nil {

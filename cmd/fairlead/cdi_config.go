@@ -27,16 +27,36 @@ func parseConfig(name string, text []byte) (*config, error) {
 	c := &config{name: name, text: text, spec: &oci.Spec{}}
 	var err error
 	if c.root, err = parseJSON(text); err != nil {
-		return nil, fmt.Errorf("read OCI configuration %s: %w", name, err)
+		return nil, fmt.Errorf("read OCI configuration %s: %w", jsonPlace(name, text, err), err)
 	}
 	if c.root.members == nil {
 		return nil, fmt.Errorf("read OCI configuration %s: it is no JSON object", name)
 	}
 	if err := json.Unmarshal(text, c.spec); err != nil {
-		return nil, fmt.Errorf("read OCI configuration %s: %w", name, err)
+		return nil, fmt.Errorf("read OCI configuration %s: %w", jsonPlace(name, text, err), err)
+	}
+	if c.spec.Version == "" {
+		// Some other JSON, such as of "podman inspect", would be edited in vain.
+		return nil, fmt.Errorf("read OCI configuration %s: it has no ociVersion, which every config.json has", name)
 	}
 	c.before, err = encoded(c.spec)
 	return c, err
+}
+
+// jsonPlace is name:line:column of what encoding/json found wrong, or just the
+// name.
+func jsonPlace(name string, text []byte, err error) string {
+	var after int64 // bytes up to and with what is wrong
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		after = e.Offset
+	} else if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		after = e.Offset
+	}
+	if after < 1 || after > int64(len(text)) {
+		return name
+	}
+	before := text[:after-1]
+	return fmt.Sprintf("%s:%d:%d", name, 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
 // errLossy says that a change cannot be made in the text without changing more.

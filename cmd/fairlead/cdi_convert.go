@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,13 +21,18 @@ type specOutput struct {
 func (o *specOutput) addTo(cmd *cobra.Command) {
 	o.output.addTo(cmd, "json", "yaml")
 	cmd.Flags().BoolVarP(&o.inPlace, "in-place", "i", false, "write the spec back into its file")
+	o.addFileTo(cmd)
+}
+
+func (o *specOutput) addFileTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.file, "output-file", "", "write to a file instead of stdout")
+	_ = cmd.RegisterFlagCompletionFunc("output-file", completeFiles)
 }
 
 // settle decides the format by the name of the file, unless -o says it.
 func (o *specOutput) settle(cmd *cobra.Command) error {
 	switch ext := filepath.Ext(o.file); {
-	case ext == ".yaml" && !cmd.Flags().Changed("output"):
+	case (ext == ".yaml" || ext == ".yml") && !cmd.Flags().Changed("output"):
 		o.format = "yaml"
 	case ext == ".json" && o.format == "yaml":
 		return usage(cmd, "readers take %s for JSON; name it .yaml", o.file)
@@ -54,21 +60,26 @@ func (o *specOutput) write(d *devices, s *cdi.Spec) error {
 	return nil
 }
 
-// edit reads a spec, makes another of it and writes that.
-func (o *specOutput) edit(d *devices, cmd *cobra.Command, name string, make func(*cdi.Spec) (*cdi.Spec, error)) error {
+// edit reads a spec, or several as one, makes another of it and writes that.
+func (o *specOutput) edit(d *devices, cmd *cobra.Command, names []string, make func(*cdi.Spec) (*cdi.Spec, error)) error {
 	if err := exclusive(cmd, "in-place", "output-file"); err != nil {
 		return err
 	}
 	if o.inPlace {
-		if name == "-" {
-			return usage(cmd, "stdin cannot be changed in place")
+		if len(names) > 1 || names[0] == "-" {
+			return usage(cmd, "only one file, and not stdin, can be changed in place")
 		}
-		o.file = name
+		o.file = names[0]
+		unlock, err := lockFile(o.file)
+		if err != nil {
+			return inputError(err, codeSpec)
+		}
+		defer unlock()
 	}
 	if err := o.settle(cmd); err != nil {
 		return err
 	}
-	s, err := d.readSpec(name)
+	s, err := d.readSpecs(names)
 	if err != nil {
 		return err
 	}
@@ -83,19 +94,23 @@ func newCDIConvert(d *devices) *cobra.Command {
 	var o specOutput
 	to := "minimum"
 	cmd := &cobra.Command{
-		Use:   "convert FILE|-",
-		Short: "Write a spec in another version of the specification",
+		Use:   "convert FILE|-...",
+		Short: "Write specs in another version of the specification, or as one",
 		Long: `Write a spec in another version of the specification: --to is a version, "latest",
 or "minimum" for the lowest that has all that the spec uses, which most runtimes
 read. Where something would be lost the spec is refused, with what that is (exit
-code 4).`,
+code 4).
+
+Several files become one spec. They are to be of one kind, and what they have in
+common is to be the same in each (else exit code 4).`,
 		Example: `  fairlead cdi convert vendor.json --to 0.5.0
   fairlead cdi convert vendor.yaml --to minimum --in-place
+  fairlead cdi convert gpu0.json gpu1.json --output-file gpus.json
   fairlead cdi convert - -o yaml < vendor.json`,
-		Args:              args(1, 1, "a FILE"),
+		Args:              args(1, -1, "a FILE"),
 		ValidArgsFunction: completeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.edit(d, cmd, args[0], func(s *cdi.Spec) (*cdi.Spec, error) {
+			return o.edit(d, cmd, args, func(s *cdi.Spec) (*cdi.Spec, error) {
 				return cdi.Convert(s, versionOf(s, to))
 			})
 		},
@@ -131,6 +146,21 @@ func (r *roots) Set(s string) error {
 	return nil
 }
 
+// make moves the paths of s, and tells which moves found none.
+func (r roots) make(d *devices, s *cdi.Spec) (*cdi.Spec, error) {
+	for _, move := range r {
+		moved, err := cdi.TransformRoot(s, move[0], move[1])
+		if err != nil {
+			return nil, err
+		}
+		if reflect.DeepEqual(moved, s) {
+			d.say("nothing moved: no host path is %s or below it", move[0])
+		}
+		s = moved
+	}
+	return s, nil
+}
+
 func newCDITransform(d *devices) *cobra.Command {
 	var o specOutput
 	var moves roots
@@ -149,13 +179,8 @@ may be repeated; each is made after the one before.`,
 			if len(moves) == 0 {
 				return usage(cmd, "%s needs --root FROM=TO", cmd.CommandPath())
 			}
-			return o.edit(d, cmd, args[0], func(s *cdi.Spec) (_ *cdi.Spec, err error) {
-				for _, m := range moves {
-					if s, err = cdi.TransformRoot(s, m[0], m[1]); err != nil {
-						return nil, err
-					}
-				}
-				return s, nil
+			return o.edit(d, cmd, args, func(s *cdi.Spec) (*cdi.Spec, error) {
+				return moves.make(d, s)
 			})
 		},
 	}

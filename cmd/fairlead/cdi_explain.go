@@ -77,6 +77,9 @@ func (d *devices) explain(x *cdi.Index, args []string, o output) error {
 	switch o.format {
 	case "text":
 		for i := range list {
+			if i > 0 {
+				err = errors.Join(err, d.print(""))
+			}
 			err = errors.Join(err, d.printExplanation(&list[i]))
 		}
 	case "name":
@@ -110,14 +113,14 @@ func explainDevice(x *cdi.Index, name string) (cdiExplanation, error) {
 	case err == nil:
 		return e, nil
 	case errors.Is(err, cdi.ErrAmbiguous):
-		err = cdiError(err)
+		err = cdiError(err) // and no hint at this very verb
 	case errors.Is(err, cdi.ErrUnknownDevice), errors.Is(err, cdi.ErrUnknownKind):
 		if e.State = "unknown"; len(e.Invalid) > 0 {
 			e.State = "invalid"
 			err = claim.Errorf(codeSpec, "device %q is in %s, which cannot be used", name, e.Invalid[0].File).
 				WithHint("mend the file, then see: fairlead cdi validate %s", e.Invalid[0].File)
 		}
-		err = cdiError(err)
+		err = deviceError(name, err)
 	default:
 		e.State = "invalid"
 		err = cdiError(err)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -21,7 +23,7 @@ type cdiGeneration struct {
 	specOutput
 	host                device.Host
 	vendor, class, name string
-	store, list         bool
+	store, add, list    bool
 }
 
 func newCDIGenerate(d *devices) *cobra.Command {
@@ -44,7 +46,8 @@ Names come from what identifies the hardware, so that they are the same after a
 reboot. Device numbers are left out: they are read when a container starts. The
 class is the kind of the devices unless --class says another. With --write the
 spec goes into the spec directory with the highest priority, one file for each
-kind, whose names are printed. --list shows what would be found.`,
+kind, whose names are printed. It takes the place of one that was written before;
+with --add the devices of that stay, unless they are found anew. --list shows what would be found.`,
 		Example: `  fairlead cdi generate --list
   fairlead cdi generate /dev/fuse --write
   fairlead cdi generate dri --vendor example.com --class gpu > gpu.json
@@ -62,11 +65,15 @@ kind, whose names are printed. --list shows what would be found.`,
 	f.StringVar(&o.class, "class", "", "class of the devices (default: their kind)")
 	f.StringVar(&o.name, "name", "", "make one device of this name of all that is found")
 	f.BoolVarP(&o.store, "write", "w", false, "write into the spec directory with the highest priority")
+	f.BoolVar(&o.add, "add", false, "with --write, keep the other devices that the file has")
 	f.BoolVar(&o.list, "list", false, "list the devices that are found, and make nothing")
 	f.StringVar(&o.host.Root, "host-root", "", "directory that holds the host's dev, sys and proc (default /)")
 	f.StringVar(&o.host.DriverRoot, "driver-root", "", "where NVIDIA's driver is installed")
 	f.StringVar(&o.host.Hook, "hook", "", "the hook program on the host (default /usr/bin/fairlead-hook)")
-	f.StringVar(&o.file, "output-file", "", "write to a file instead of stdout")
+	_ = cmd.RegisterFlagCompletionFunc("host-root", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+	_ = cmd.RegisterFlagCompletionFunc("driver-root", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+	_ = cmd.RegisterFlagCompletionFunc("hook", completeFiles)
+	o.addFileTo(cmd)
 	o.output.addTo(cmd, "json", "yaml", "table", "wide", "name")
 	return cmd
 }
@@ -99,6 +106,12 @@ func (d *devices) generate(cmd *cobra.Command, o *cdiGeneration, args []string) 
 	if err := o.settle(cmd); err != nil {
 		return err
 	}
+	switch {
+	case o.add && !o.store:
+		return usage(cmd, "--add is for --write")
+	case o.store && cmd.Flags().Changed("output"):
+		return usage(cmd, "--write writes JSON; for -o %s name an --output-file", o.format)
+	}
 	found, err := o.find(cmd.Context(), args)
 	if err != nil {
 		return err
@@ -117,7 +130,7 @@ func (d *devices) generate(cmd *cobra.Command, o *cdiGeneration, args []string) 
 		return err
 	}
 	if o.store {
-		return d.writeSpecs(specs)
+		return d.writeSpecs(specs, o.add)
 	}
 	if len(specs) > 1 {
 		return claim.Errorf(claim.CodeInvalid, "the devices are of several kinds, and a spec has one: %s", strings.Join(kindsOf(specs), ", ")).
@@ -158,7 +171,8 @@ func (o *cdiGeneration) find(ctx context.Context, args []string) ([]device.Devic
 
 func hostError(err error) error {
 	if errors.Is(err, device.ErrInvalid) {
-		return claim.Errorf(claim.CodeInvalid, "%v", err).WithHint("see: fairlead cdi generate --help")
+		text := strings.TrimSuffix(err.Error(), ": "+device.ErrInvalid.Error())
+		return claim.Errorf(claim.CodeInvalid, "%s", text).WithHint("see: fairlead cdi generate --help")
 	}
 	return cdiError(err)
 }
@@ -236,23 +250,65 @@ func kindsOf(specs []*cdi.Spec) (kinds []string) {
 }
 
 // writeSpecs writes each spec into the directory with the highest priority.
-func (d *devices) writeSpecs(specs []*cdi.Spec) error {
+func (d *devices) writeSpecs(specs []*cdi.Spec, add bool) error {
 	dirs, err := d.specDirs()
 	if err != nil {
 		return err
 	}
 	dir := dirs[len(dirs)-1]
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return cdiError(fmt.Errorf("write CDI specs: %w", err))
+	}
+	unlock, err := lockDirectory(dir)
+	if err != nil {
+		return cdiError(err)
+	}
+	defer unlock()
 	for _, s := range specs {
-		name := cdi.FileName(s.Kind, "")
-		if err := cdi.Write(dir, name, s); err != nil {
-			return cdiError(err)
-		}
-		d.say("wrote %s with %s", s.Kind, counted(len(s.Devices), "device"))
-		if err := d.print("%s", filepath.Join(dir, name)); err != nil {
+		if err := d.writeSpec(dir, s, add); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeSpec writes a spec in the place of the one before, and tells which devices
+// are no longer there; or keeps them.
+func (d *devices) writeSpec(dir string, s *cdi.Spec, add bool) error {
+	name := cdi.FileName(s.Kind, "")
+	path := filepath.Join(dir, name)
+	before, err := d.readSpec(path)
+	switch {
+	case claim.CodeOf(err) == claim.CodeNotFound, err != nil && !add:
+		before = nil
+	case err != nil:
+		return err
+	default:
+		before.Devices = slices.DeleteFunc(before.Devices, func(b cdi.Device) bool {
+			return slices.ContainsFunc(s.Devices, func(d cdi.Device) bool { return d.Name == b.Name })
+		})
+	}
+	gone := before != nil && len(before.Devices) > 0
+	if gone && add {
+		if s, err = cdi.Merge(before, s); err != nil {
+			return cdiError(fmt.Errorf("add to %s: %w", path, err))
+		}
+	}
+	if err := cdi.Write(dir, name, s); err != nil {
+		return cdiError(err)
+	}
+	d.say("wrote %s with %s", s.Kind, counted(len(s.Devices), "device"))
+	if gone && !add {
+		d.say("no longer in it: %s; --add keeps what is there", strings.Join(deviceNames(before), ", "))
+	}
+	return d.print("%s", path)
+}
+
+func deviceNames(s *cdi.Spec) (names []string) {
+	for _, d := range s.Devices {
+		names = append(names, d.Name)
+	}
+	return names
 }
 
 // hostListing lists devices of the host that could be put into a spec.

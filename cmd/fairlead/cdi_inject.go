@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,7 +30,7 @@ edits of the devices in it, and write it to stdout or back into the file.
 All edits are made or none. Fields that this program does not know stay as they
 are, and so does the order of keys. A device is injected once, however often it
 is named. With --in-place the file is replaced in one step and keeps its mode and
-owner.`,
+owner; whoever else changes it in place with this program meanwhile waits.`,
 		Example: `  fairlead cdi inject config.json vendor.com/gpu=0 > new.json
   fairlead cdi inject config.json 'vendor.com/gpu=*' --diff
   fairlead cdi inject bundle/ vendor.com/gpu=0 vendor.com/nic=1 --in-place
@@ -60,12 +59,20 @@ func (d *devices) inject(name string, names []string, o cdiInjection) error {
 	if err != nil {
 		return err
 	}
+	name = configFile(name)
+	if o.inPlace {
+		unlock, err := lockFile(name)
+		if err != nil {
+			return inputError(err, claim.CodeInvalid)
+		}
+		defer unlock()
+	}
 	var indexed sync.WaitGroup
 	indexed.Go(func() { x.Snapshot() }) // while the configuration is read
 	defer indexed.Wait()
-	name, text, err := d.readConfig(name)
+	text, err := d.readNamed(name)
 	if err != nil {
-		return cdiError(err)
+		return inputError(err, claim.CodeInvalid)
 	}
 	c, err := parseConfig(name, text)
 	if err != nil {
@@ -92,20 +99,12 @@ func (d *devices) inject(name string, names []string, o cdiInjection) error {
 	return d.writeConfig(name, text, edited, o)
 }
 
-// readConfig reads a configuration, of at most the size of a spec.
-func (d *devices) readConfig(name string) (string, []byte, error) {
-	if name == "-" {
-		text, err := readInput(d.in)
-		return name, text, err
-	}
+// configFile is the file of a configuration, or of the bundle in a directory.
+func configFile(name string) string {
 	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
-		name = filepath.Join(name, "config.json")
+		return filepath.Join(name, "config.json")
 	}
-	text, err := readSome(name)
-	if errors.Is(err, cdi.ErrNotSpecFile) {
-		err = claim.Errorf(claim.CodeInvalid, "read OCI configuration: %s is no regular file, or too large", name)
-	}
-	return name, text, err
+	return name
 }
 
 func (d *devices) writeConfig(name string, old, edited []byte, o cdiInjection) error {

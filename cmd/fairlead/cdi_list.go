@@ -162,6 +162,13 @@ func cdiGroups(s *cdi.Snapshot, part func(vendor, class string) string) map[stri
 }
 
 func cdiGroupVerb(d *devices, what string, cmd *cobra.Command, part func(vendor, class string) string) *cobra.Command {
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		x, err := d.index()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return slices.Sorted(maps.Keys(cdiGroups(x.Snapshot(), part))), cobra.ShellCompDirectiveNoFileComp
+	}
 	return cdiListVerb(d, cmd, func(s *cdi.Snapshot, args []string) (listing, error) {
 		groups := cdiGroups(s, part)
 		names, err := choose(slices.Sorted(maps.Keys(groups)), args, what)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // saveFile gives a file this content in one step: a reader finds the old or the
@@ -14,7 +16,7 @@ import (
 // can be read by all, whatever the umask.
 func saveFile(name string, text []byte) error {
 	if err := replaceFile(name, text); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+		return fmt.Errorf("write %s: %w", name, errnoOf(err))
 	}
 	return nil
 }
@@ -51,6 +53,33 @@ func replaceFile(name string, text []byte) (err error) {
 		return err
 	}
 	return syncDirectory(dir)
+}
+
+// lockFile makes others wait that change a file of the same directory with this
+// program: of two that read it, change it and write it, the second sees what the
+// first has done. It is the directory that is locked, for the file is replaced.
+func lockFile(name string) (unlock func(), err error) {
+	path, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, errnoOf(err))
+	}
+	return lockDirectory(filepath.Dir(path))
+}
+
+func lockDirectory(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX); {
+		case err == nil:
+			return func() { _ = f.Close() }, nil // which unlocks it
+		case !errors.Is(err, unix.EINTR):
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", dir, err)
+		}
+	}
 }
 
 // fillLike writes a file that has the owner and mode of another, if there is

@@ -75,6 +75,9 @@ func child(n *yaml.Node, step string) *yaml.Node {
 // maxLook bounds what is read of a file to explain it, in bytes.
 const maxLook = 16 << 20
 
+// errLarge is for an input beyond maxLook.
+var errLarge = fmt.Errorf("it is larger than %d MiB", maxLook>>20)
+
 // readSome reads a regular file, and waits for no FIFO.
 func readSome(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -102,16 +105,38 @@ func errnoOf(err error) error {
 	return err
 }
 
-// readInput reads all of stdin, within the bound of a file.
-func readInput(r io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxLook+1))
-	if err != nil {
-		return nil, fmt.Errorf("read stdin: %w", err)
+// readNamed reads what the command line names: a file, stdin for "-", or a pipe
+// such as the shell's <(command). A FIFO that nobody writes to is empty.
+func (d *devices) readNamed(name string) (text []byte, err error) {
+	if name == "-" {
+		text, err = readAll(d.in)
+	} else {
+		var f *os.File
+		if f, err = os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+			defer f.Close()
+			text, err = readAll(f)
+		}
 	}
-	if len(text) > maxLook {
-		return nil, claim.Errorf(codeSpec, "stdin is larger than %d MiB", maxLook>>20)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, errnoOf(err))
 	}
 	return text, nil
+}
+
+func readAll(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxLook+1))
+	if err == nil && len(text) > maxLook {
+		err = errLarge
+	}
+	return text, err
+}
+
+// inputError is cdiError of readNamed, with the code of what is no such input.
+func inputError(err error, unfit claim.Code) error {
+	if errors.Is(err, errLarge) || errors.Is(err, syscall.EISDIR) {
+		return claim.Errorf(unfit, "%v", err)
+	}
+	return cdiError(err)
 }
 
 // specName is the name by which the library tells JSON from YAML. A file that
@@ -129,18 +154,28 @@ func specName(name string, text []byte) string {
 
 // readSpec reads one spec from a file, or from stdin for "-".
 func (d *devices) readSpec(name string) (*cdi.Spec, error) {
-	var text []byte
-	var err error
-	if name == "-" {
-		text, err = readInput(d.in)
-	} else {
-		text, err = readSome(name)
-	}
+	text, err := d.readNamed(name)
 	if err != nil {
-		return nil, cdiError(err)
+		return nil, inputError(err, codeSpec)
 	}
 	spec, err := parseSpec(name, text)
 	return spec, cdiError(err)
+}
+
+// readSpecs reads specs, and makes one of several.
+func (d *devices) readSpecs(names []string) (*cdi.Spec, error) {
+	specs := make([]*cdi.Spec, len(names))
+	for i, name := range names {
+		var err error
+		if specs[i], err = d.readSpec(name); err != nil {
+			return nil, err
+		}
+	}
+	if len(specs) == 1 {
+		return specs[0], nil
+	}
+	merged, err := cdi.Merge(specs...)
+	return merged, cdiError(err)
 }
 
 // parseSpec reads the text of a spec; errors name the file as it was given.

@@ -91,18 +91,20 @@ likely to fail or to be unsafe on this host, is a warning with one of these rule
 
 ` + lintRules() + `
 
-The exit code is 10 if a file is invalid, 4 if nothing is but devices are in
-conflict, and otherwise 0 or, with --strict and any warning, 1.`,
+The exit code is 3 if a file that is named does not exist, 10 if one is invalid,
+4 if devices are in conflict, and otherwise 0 or, with --strict and any warning,
+1. Whatever it is, all the rest is checked.`,
 		Example: `  fairlead cdi validate
   fairlead cdi validate /etc/cdi/vendor.json --strict
   vendor-tool | fairlead cdi validate - --no-host -o json`,
 		ValidArgsFunction: completeFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
 			v := validation{devices: d, host: !noHost}
-			if err := v.all(args); err != nil {
+			unread := v.all(args)
+			if err := v.report(o, strict); unread == nil {
 				return err
 			}
-			return v.report(o, strict)
+			return unread
 		},
 	}
 	f := cmd.Flags()
@@ -122,8 +124,10 @@ type validation struct {
 	owners   map[string][]string // device in a directory to the files that have it
 }
 
+// all checks all that is named, and returns what could not be read.
 func (v *validation) all(args []string) error {
 	v.owners, v.seen = map[string][]string{}, map[string]bool{}
+	var unread []error
 	if len(args) == 0 {
 		dirs, err := v.specDirs()
 		if err != nil {
@@ -131,37 +135,36 @@ func (v *validation) all(args []string) error {
 		}
 		for _, dir := range dirs {
 			if err := v.directory(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return cdiError(err)
+				unread = append(unread, cdiError(err))
 			}
 		}
 	}
 	for _, arg := range args {
 		if err := v.argument(arg); err != nil {
-			return cdiError(err)
+			unread = append(unread, inputError(err, codeSpec))
 		}
 	}
 	v.conflicts()
-	return nil
+	return errors.Join(unread...)
 }
 
 func (v *validation) argument(arg string) error {
-	if arg == "-" {
-		text, err := readInput(v.in)
-		if err != nil {
-			return err
-		}
-		v.text("-", text)
-		return nil
-	}
 	fi, err := os.Stat(arg)
-	if err != nil {
-		return fmt.Errorf("validate: %w", err)
-	}
-	if fi.IsDir() {
+	switch named := err == nil && arg != "-"; {
+	case named && fi.IsDir():
 		return v.directory(arg)
+	case named && fi.Mode().IsRegular():
+		v.file(arg)
+		return nil
+	case v.seen[arg]:
+		return nil // a pipe can be read once
 	}
-	v.file(arg)
-	return nil
+	v.seen[arg] = true
+	text, err := v.readNamed(arg)
+	if err == nil {
+		v.text(arg, text)
+	}
+	return err
 }
 
 // directory checks the spec files of a directory and the directory itself.
@@ -199,26 +202,26 @@ func (v *validation) file(path string) {
 	if v.host {
 		v.lintFile(path)
 	}
-	v.text(path, text)
+	for _, device := range v.text(path, text) {
+		key := filepath.Dir(path) + "\x00" + device
+		v.owners[key] = append(v.owners[key], path)
+	}
 }
 
-// text checks the text of one spec.
-func (v *validation) text(path string, text []byte) {
+// text checks the text of one spec, and names its devices if it is valid.
+func (v *validation) text(path string, text []byte) (devices []string) {
 	v.files++
 	spec, err := parseSpec(path, text)
 	if err != nil {
 		v.findings = append(v.findings, findingsOf(path, err)...)
-		return
-	}
-	for _, device := range spec.Devices {
-		if path == "-" {
-			break // it lies in no directory
-		}
-		key := filepath.Dir(path) + "\x00" + cdi.QualifiedName(spec.Kind, device.Name)
-		v.owners[key] = append(v.owners[key], path)
+		return nil
 	}
 	l := linter{validation: v, file: path, places: newPlaces(text)}
 	l.spec(spec)
+	for _, device := range spec.Devices {
+		devices = append(devices, cdi.QualifiedName(spec.Kind, device.Name))
+	}
+	return devices
 }
 
 // conflicts finds devices that two files of a directory have.
