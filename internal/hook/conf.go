@@ -22,9 +22,12 @@ const (
 	cacheName = "ld.so.cache"
 )
 
-// maxConfFiles is how many configuration files are read: they name each other,
-// and an image may make them name very many.
-const maxConfFiles = 1000
+// The limits of what is read of the configuration. Its files name each other, and
+// an image may make them name very many, and very many directories.
+const (
+	maxConfFiles = 1000
+	maxConfDirs  = 10_000
+)
 
 // conf is a walk through configuration files. Each is read once: to read it
 // again could not add a directory, and so a file may include itself.
@@ -65,6 +68,9 @@ func (c *conf) file(name string) error {
 		if d.Dir != "" {
 			c.dirs = append(c.dirs, d.Dir)
 		}
+		if len(c.dirs) > maxConfDirs {
+			return fmt.Errorf("read %s: it names more than %d directories", name, maxConfDirs)
+		}
 		for _, pattern := range d.Include {
 			if err := c.include(path.Dir(name), pattern); err != nil {
 				return err
@@ -80,6 +86,9 @@ func (c *conf) file(name string) error {
 func (c *conf) include(dir, pattern string) error {
 	if !strings.HasPrefix(pattern, "/") {
 		pattern = dir + "/" + pattern
+	}
+	if len(pattern) >= unix.PathMax {
+		return nil // no path is that long
 	}
 	names, err := c.root.glob(pattern)
 	if err != nil {
@@ -143,9 +152,9 @@ func (r *Root) globIn(dirs []string, part string) ([]string, error) {
 			if ok, _ := path.Match(part, e.name); ok && (e.name[0] != '.' || part[0] == '.') {
 				found = append(found, dir+"/"+e.name)
 			}
-		}
-		if len(found) > maxConfFiles {
-			return nil, fmt.Errorf("it matches more than %d files", maxConfFiles)
+			if len(found) > maxConfFiles {
+				return nil, fmt.Errorf("it matches more than %d files", maxConfFiles)
+			}
 		}
 	}
 	return found, nil

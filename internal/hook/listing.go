@@ -17,7 +17,7 @@ type listing struct {
 	root    *Root
 	dir     scanDir
 	entries []entry
-	targets map[string]string          // what its links say
+	targets map[string]string          // what its links say; empty where they lead out of it
 	files   map[string]ldcache.Library // the libraries that lie in it
 }
 
@@ -45,6 +45,9 @@ func newListing(r *Root, d scanDir) (*listing, error) {
 			files = append(files, e.name)
 		default:
 			if target, err := readlink(d.fd, e.name); err == nil {
+				if strings.ContainsRune(target, '/') {
+					target = ""
+				}
 				l.targets[e.name] = target
 			}
 		}

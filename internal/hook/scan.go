@@ -13,8 +13,8 @@ import (
 
 // The limits of a scan. An image that needs more needs no container.
 const (
-	maxDirs      = 256 // each is held open
-	maxLibraries = 200_000
+	maxDirs = 256      // each is held open
+	maxRoom = 32 << 20 // bytes of names and paths in the cache
 )
 
 // hwcapsDir holds directories with builds for better processors.
@@ -26,6 +26,7 @@ type scan struct {
 	dirs        []scanDir
 	known       map[fileID]int // directories, by their place in dirs
 	entries     []ldcache.Entry
+	room        int // bytes that are left for names and paths
 	little, big int // libraries by byte order
 }
 
@@ -38,7 +39,7 @@ type scanDir struct {
 }
 
 func newScan(r *Root) *scan {
-	return &scan{root: r, known: map[fileID]int{}}
+	return &scan{root: r, known: map[fileID]int{}, room: maxRoom}
 }
 
 // addAll adds directories to those that are scanned, each once, by whatever
@@ -116,7 +117,7 @@ func (s *scan) run() error {
 	for _, d := range s.dirs {
 		// What cannot be read where nobody asked for it is no library, as it is
 		// not for the dynamic linker's own tool.
-		if err := s.scan(d); err != nil && d.folder {
+		if err := s.scan(d); err != nil && (d.folder || s.room < 0) {
 			failed = append(failed, fmt.Errorf("folder %s: %w", d.path, err))
 		}
 	}
@@ -147,8 +148,8 @@ func (s *scan) scan(d scanDir) error {
 				failed = append(failed, fmt.Errorf("link %s to %s: %w", c.soname, c.name, err))
 			}
 		}
-		if len(s.entries) == maxLibraries {
-			return fmt.Errorf("there are more than %d libraries", maxLibraries)
+		if s.room -= len(c.soname) + len(d.path) + len(file); s.room < 0 {
+			return errors.New("there are too many libraries for a cache")
 		}
 		s.entries = append(s.entries, ldcache.Entry{
 			Name: c.soname, Path: d.path + "/" + file, Flags: c.lib.Flags, Hwcaps: d.hwcaps, ISA: c.lib.ISA,

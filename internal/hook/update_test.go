@@ -253,6 +253,40 @@ func TestHugeAndDeep(t *testing.T) {
 	}
 }
 
+// TestBounds: what an image can make very many of takes no more of the host's
+// memory than a few hundred directories of libraries need.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.open()
+	w.write("/etc/ld.so.conf", strings.Repeat("/a\n", 100_000))
+	if _, err := r.confDirs(); err == nil || !strings.Contains(err.Error(), "directories") {
+		t.Errorf("a configuration of very many directories: %v", err)
+	}
+	w.write("/etc/ld.so.conf", "include /*/"+strings.Repeat("x/", 300_000)+"\ninclude "+strings.Repeat("y", 5000)+"\n/lib\n")
+	if dirs, err := r.confDirs(); err != nil || len(dirs) != 1 {
+		t.Errorf("patterns longer than any path: %q, %v", dirs, err)
+	}
+	w.library("/lib/liba.so.1", "liba.so.1")
+	s := newScan(r)
+	defer s.close()
+	s.room = 10
+	w.check(s.addAll([]string{"/lib"}, true))
+	s.dirs[0].folder = false
+	if err := s.run(); err == nil || !strings.Contains(err.Error(), "libraries") {
+		t.Errorf("more libraries than there is room for: %v", err)
+	}
+	w.link(strings.Repeat("a/", 2000), "/lib/liblong.so")
+	d, err := r.open("/lib", unix.O_RDONLY|unix.O_DIRECTORY)
+	w.check(err)
+	defer unix.Close(d)
+	l, err := newListing(r, scanDir{fd: d, path: "/lib"})
+	w.check(err)
+	if target, ok := l.targets["liblong.so"]; !ok || target != "" {
+		t.Errorf("a link that leads out of its directory is kept: %d bytes, %v", len(target), ok)
+	}
+}
+
 // TestForeignContainer: the cache is in the byte order of who reads it.
 func TestForeignContainer(t *testing.T) {
 	t.Parallel()
