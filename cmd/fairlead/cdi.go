@@ -175,6 +175,7 @@ func choose(names, patterns []string, what string) ([]string, error) {
 // stay, known or not. No device is named twice.
 func expand(all func() []string, args []string) ([]string, error) {
 	var names []string
+	seen := map[string]bool{}
 	for _, arg := range args {
 		found := []string{arg}
 		if isPattern(arg) {
@@ -184,7 +185,8 @@ func expand(all func() []string, args []string) ([]string, error) {
 			}
 		}
 		for _, n := range found {
-			if !slices.Contains(names, n) {
+			if !seen[n] {
+				seen[n] = true
 				names = append(names, n)
 			}
 		}
@@ -215,8 +217,12 @@ func (d *devices) resolve(x *cdi.Index, args []string) ([]cdi.Ref, error) {
 // sayPassed tells which devices fit a pattern and are not among those found, for
 // they are in conflict.
 func (d *devices) sayPassed(s *cdi.Snapshot, found, patterns []string) {
+	used := map[string]bool{}
+	for _, name := range found {
+		used[name] = true
+	}
 	for _, name := range everyDevice(s) {
-		if !slices.Contains(found, name) && slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) }) {
+		if !used[name] && slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) }) {
 			d.say("passed over: %s is in conflict; see: fairlead cdi explain %s", name, name)
 		}
 	}

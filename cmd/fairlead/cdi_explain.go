@@ -64,11 +64,10 @@ func (d *devices) explain(x *cdi.Index, args []string, o output) error {
 		return err
 	}
 	list := make([]cdiExplanation, len(names))
-	var errs []error
+	errs := make([]error, len(names))
+	lines := fileLines{}
 	for i, name := range names {
-		var err error
-		list[i], err = explainDevice(x, name)
-		errs = append(errs, err)
+		list[i], errs[i] = explainDevice(x, name, lines)
 	}
 	var value any = list
 	if len(args) == 1 && !isPattern(args[0]) {
@@ -97,12 +96,12 @@ func (d *devices) explain(x *cdi.Index, args []string, o output) error {
 
 // explainDevice gathers what is known; the error says why the device cannot be
 // had.
-func explainDevice(x *cdi.Index, name string) (cdiExplanation, error) {
+func explainDevice(x *cdi.Index, name string, lines fileLines) (cdiExplanation, error) {
 	s := x.Snapshot()
 	e := cdiExplanation{cdiDevice: describeDevice(s, name)}
 	refs, err := x.Resolve(name)
 	if err == nil {
-		e.Line = deviceLine(e.File, refs[0].Device.Name)
+		e.Line = lines.device(e.File, refs[0].Device.Name)
 		e.Version = refs[0].Spec.Version
 		e.Edits = editWords(refs[0])
 	}
@@ -218,24 +217,34 @@ func mentions(text []byte, kind, name string) bool {
 	return loose.Kind == kind && slices.ContainsFunc(loose.Devices, func(d struct{ Name string }) bool { return d.Name == name })
 }
 
-// deviceLine is the line on which a device begins, 0 if it cannot be told.
-func deviceLine(path, name string) int {
+// fileLines are, by file, the lines on which its devices begin.
+type fileLines map[string]map[string]int
+
+// device is the line on which a device begins, 0 if it cannot be told.
+func (l fileLines) device(path, name string) int {
+	if l[path] == nil {
+		l[path] = deviceLines(path)
+	}
+	return l[path][name]
+}
+
+func deviceLines(path string) map[string]int {
+	lines := map[string]int{}
 	text, err := readSome(path)
 	if err != nil {
-		return 0
+		return lines
 	}
-	list := newPlaces(text).find("$.devices")
+	places := textPlaces{text: text}
+	list := places.find("$.devices")
 	if list == nil {
-		return 0
+		return lines
 	}
 	for _, n := range list.Content {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == "name" && n.Content[i+1].Value == name {
-				return n.Line
-			}
+		if name := child(n, "name"); name != nil {
+			lines[name.Value] = n.Line
 		}
 	}
-	return 0
+	return lines
 }
 
 // cdiResolved is what "resolve" prints of one device.

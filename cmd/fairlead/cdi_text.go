@@ -17,15 +17,21 @@ import (
 )
 
 // textPlaces finds the lines of a spec's values. JSON is YAML too, and this
-// reader knows lines.
-type textPlaces struct{ root *yaml.Node }
+// reader knows lines; but it is slow, so it begins when first asked.
+type textPlaces struct {
+	text []byte
+	read bool
+	root *yaml.Node
+}
 
-func newPlaces(text []byte) *textPlaces {
+// top is the outermost value, nil if the text cannot be read.
+func (p *textPlaces) top() *yaml.Node {
 	var doc yaml.Node
-	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) != 1 {
-		return &textPlaces{}
+	if !p.read && yaml.Unmarshal(p.text, &doc) == nil && len(doc.Content) == 1 {
+		p.root = doc.Content[0]
 	}
-	return &textPlaces{doc.Content[0]}
+	p.read = true
+	return p.root
 }
 
 // position is the line and column of a path such as $.devices[0].name, or of
@@ -42,7 +48,7 @@ func (p *textPlaces) position(path string) (line, column int) {
 
 // find is the value at a path, or nil.
 func (p *textPlaces) find(path string) *yaml.Node {
-	at := p.root
+	at := p.top()
 	steps := strings.FieldsFunc(strings.TrimPrefix(path, "$"), func(r rune) bool { return r == '.' || r == '[' || r == ']' })
 	for _, step := range steps {
 		if at == nil {

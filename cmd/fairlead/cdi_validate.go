@@ -66,7 +66,7 @@ func findingsOf(path string, err error) []finding {
 	problems, ok := errors.AsType[cdi.Problems](err)
 	if !ok {
 		rule := string(cdi.RuleFile)
-		message := strings.TrimPrefix(err.Error(), cdi.ErrNotSpecFile.Error()+": ")
+		message := strings.TrimPrefix(errnoOf(err).Error(), cdi.ErrNotSpecFile.Error()+": ")
 		return []finding{{File: path, Severity: severityError, Rule: rule, Message: message}}
 	}
 	var list []finding
@@ -216,7 +216,7 @@ func (v *validation) text(path string, text []byte) (devices []string) {
 		v.findings = append(v.findings, findingsOf(path, err)...)
 		return nil
 	}
-	l := linter{validation: v, file: path, places: newPlaces(text)}
+	l := linter{validation: v, file: path, places: &textPlaces{text: text}}
 	l.spec(spec)
 	for _, device := range spec.Devices {
 		devices = append(devices, cdi.QualifiedName(spec.Kind, device.Name))
