@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fairlead/fairlead/internal/ldcache"
 	"github.com/fairlead/fairlead/internal/testenv"
 
 	"golang.org/x/sys/unix"
@@ -305,6 +306,38 @@ func TestDevices(t *testing.T) {
 	w.check(os.Remove(w.root + "/etc/ld.so.conf"))
 	w.check(r.UpdateCache([]string{"/victim"}))
 	w.check(r.Chmod([]string{"/victim/x"}, 0o666))
+}
+
+// TestSwappedLibrary: what was a file when its directory was listed is something
+// else now. In a volume that others share it is not even opened.
+func TestSwappedLibrary(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.library("/opt/libfile.so", "libfile.so")
+	w.check(unix.Mkfifo(w.root+"/opt/libfifo.so", 0o600))
+	notify, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	w.check(err)
+	defer unix.Close(notify)
+	_, err = unix.InotifyAddWatch(notify, w.root+"/opt/libfifo.so", unix.IN_OPEN)
+	w.check(err)
+	r := w.open()
+	d, err := r.open("/opt", unix.O_RDONLY|unix.O_DIRECTORY)
+	w.check(err)
+	defer unix.Close(d)
+	for _, shared := range []bool{true, false} {
+		l := listing{root: r, dir: scanDir{fd: d, path: "/opt"}, shared: shared}
+		var reader ldcache.Reader
+		if lib := l.read(&reader, "libfile.so"); lib.Soname != "libfile.so" {
+			t.Errorf("a file: %+v", lib)
+		}
+		if lib := l.read(&reader, "libfifo.so"); lib.Flags != 0 {
+			t.Errorf("a FIFO: %+v", lib)
+		}
+		_, err := unix.Read(notify, make([]byte, 4096))
+		if opened := err == nil; opened == shared {
+			t.Errorf("shared %v: opened %v", shared, opened)
+		}
+	}
 }
 
 func TestOpenRoot(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 type listing struct {
 	root    *Root
 	dir     scanDir
+	shared  bool // it is not on the mount of the root
 	entries []entry
 	targets map[string]string          // what its links say; empty where they lead out of it
 	files   map[string]ldcache.Library // the libraries that lie in it
@@ -36,7 +37,11 @@ func newListing(r *Root, d scanDir) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{root: r, dir: d, entries: entries, targets: map[string]string{}}
+	mount, err := mountOf(d.fd)
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{root: r, dir: d, shared: mount != r.top, entries: entries, targets: map[string]string{}}
 	var files []string
 	for _, e := range entries {
 		switch {
@@ -92,16 +97,26 @@ func (l *listing) readFiles(names []string) {
 }
 
 // read reads a library that lies in the directory; zero if it is none. The entry
-// was a regular file a moment ago; should somebody have put a FIFO or a device in
-// its place, O_NONBLOCK keeps that from blocking and it is not read.
+// was a regular file a moment ago. Where others can put something else in its
+// place, such as a device, whose mere opening has effects, it is looked at again
+// before it is opened: that takes time, of which the container's own directories
+// need none.
 func (l *listing) read(r *ldcache.Reader, name string) ldcache.Library {
-	fd, err := openEntry(l.dir.fd, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
+	if l.shared {
+		flags = unix.O_PATH
+	}
+	fd, err := openEntry(l.dir.fd, name, flags)
 	if err != nil {
 		return ldcache.Library{}
 	}
 	defer unix.Close(fd)
-	st, err := statOf(fd)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if l.shared {
+		if fd, _, err = l.root.reopenRegular(fd); err != nil {
+			return ldcache.Library{}
+		}
+		defer unix.Close(fd)
+	} else if st, err := statOf(fd); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return ldcache.Library{}
 	}
 	lib, err := r.Read(descriptor(fd))

@@ -204,6 +204,11 @@ func (r *Root) regular(name string) (int, stat, error) {
 		return -1, stat{}, err
 	}
 	defer unix.Close(fd)
+	return r.reopenRegular(fd)
+}
+
+// reopenRegular opens for reading what an O_PATH descriptor is of.
+func (r *Root) reopenRegular(fd int) (int, stat, error) {
 	st, err := statOf(fd)
 	if err != nil {
 		return -1, stat{}, err
