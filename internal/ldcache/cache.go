@@ -218,7 +218,7 @@ func Parse(data []byte) ([]Entry, error) {
 	if n > (len(data)-headerSize)/entrySize {
 		return nil, fmt.Errorf("%w: it ends before its last entry", ErrFormat)
 	}
-	r := reader{data: data, order: order}
+	r := reader{data: data, texts: string(data), order: order}
 	if err := r.hwcapNames(order.Uint32(data[32:])); err != nil {
 		return nil, err
 	}
@@ -266,8 +266,12 @@ func orderOf(flags byte) (Order, error) {
 	}
 }
 
+// maxString is the longest that a path can be, in bytes.
+const maxString = 4095
+
 type reader struct {
 	data   []byte
+	texts  string // data once more: what is cut out of it takes no room
 	order  Order
 	hwcaps []string
 }
@@ -295,14 +299,15 @@ func (r *reader) entry(b []byte) (Entry, error) {
 }
 
 func (r *reader) text(at uint32) (string, error) {
-	if uint64(at) >= uint64(len(r.data)) {
+	if uint64(at) >= uint64(len(r.texts)) {
 		return "", fmt.Errorf("%w: a string lies outside", ErrFormat)
 	}
-	end := bytes.IndexByte(r.data[at:], 0)
+	text := r.texts[at:min(len(r.texts), int(at)+maxString+1)]
+	end := strings.IndexByte(text, 0)
 	if end < 0 {
 		return "", fmt.Errorf("%w: a string has no end", ErrFormat)
 	}
-	return string(r.data[at : int(at)+end]), nil
+	return text[:end], nil
 }
 
 // hwcapNames reads the names of the hwcaps subdirectories from the extensions,
@@ -330,6 +335,9 @@ func (r *reader) hwcapNames(at uint32) error {
 		}
 		if r.order.Uint32(sections) != tagHwcaps {
 			continue
+		}
+		if r.hwcaps != nil {
+			return fmt.Errorf("%w: it names hwcaps subdirectories twice", ErrFormat)
 		}
 		for ; len(data) >= 4; data = data[4:] {
 			name, err := r.text(r.order.Uint32(data))

@@ -129,6 +129,43 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestParseBounds: a file is not read into much more memory, or for much longer,
+// than it is large: its entries may share strings, its extensions may lie in each
+// other.
+func TestParseBounds(t *testing.T) {
+	t.Parallel()
+	le := binary.LittleEndian
+	header := func(entries, extension int) []byte {
+		b := append([]byte(magic), make([]byte, headerSize-len(magic))...)
+		le.PutUint32(b[20:], uint32(entries))
+		b[28] = littleEndian
+		le.PutUint32(b[32:], uint32(extension))
+		return b
+	}
+	const many, long = 20_000, 1 << 20
+	first := headerSize + many*entrySize
+	data := header(many, 0)
+	for range many {
+		data = le.AppendUint32(data, uint32(libc6))
+		data = le.AppendUint32(le.AppendUint32(data, uint32(first)), uint32(first))
+		data = append(data, make([]byte, 12)...)
+	}
+	data = append(append(data, bytes.Repeat([]byte("a"), long)...), 0)
+	if _, err := Parse(data); !errors.Is(err, ErrFormat) {
+		t.Errorf("names of %d bytes: %v", long, err)
+	}
+
+	data = le.AppendUint32(le.AppendUint32(header(0, headerSize), extensionMagic), many)
+	for range many {
+		for _, v := range []uint32{tagHwcaps, 0, 20, many * sectionSize} {
+			data = le.AppendUint32(data, v)
+		}
+	}
+	if _, err := Parse(data); !errors.Is(err, ErrFormat) {
+		t.Errorf("%d lists of hwcaps subdirectories: %v", many, err)
+	}
+}
+
 // listing prints entries as "ldconfig -p" does.
 func listing(entries []Entry) string {
 	var b strings.Builder
