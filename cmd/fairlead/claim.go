@@ -14,9 +14,9 @@ import (
 func newClaim(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "claim",
-		Short: "Claim a bucket",
-		Long:  "State a need. What can be claimed: a bucket.",
-	}, newClaimBucket(a))
+		Short: "Claim a bucket or a device",
+		Long:  "State a need. What can be claimed: a bucket of an object store, a device of this\nhost.",
+	}, newClaimBucket(a), newClaimDevice(a))
 }
 
 // claimOptions are the flags of "claim bucket".
@@ -100,22 +100,25 @@ func (a *app) claimBucket(ctx context.Context, arg string, o *claimOptions) erro
 
 // claimed prints what came of a claim, and how to use it.
 func (a *app) claimed(ctx context.Context, c *control.Client, resp control.ClaimResponse, took time.Duration, o output) error {
-	name := resp.Claim.Name
+	what, name := string(resp.Claim.Kind), resp.Claim.Name
 	if o.format == "name" {
-		if err := a.print("bucket/%s", name); err != nil {
+		if err := a.print("%s/%s", what, name); err != nil {
 			return err
 		}
 	} else if err := a.value(o.format, resp); err != nil {
 		return err
 	}
 	if resp.Claim.Phase != claim.PhaseReady {
-		a.say("bucket %s is %s; follow it with: fairlead describe %s", name, resp.Claim.Phase, name)
+		a.say("%s %s is %s; follow it with: fairlead describe %s", what, name, resp.Claim.Phase, name)
 		return nil
 	}
 	if resp.Result == "created" {
-		a.say("bucket %s is ready (%s)", name, took.Round(time.Millisecond))
+		a.say("%s %s is ready (%s)", what, name, took.Round(time.Millisecond))
 	} else {
-		a.say("bucket %s is ready; it was there already", name)
+		a.say("%s %s is ready; it was there already", what, name)
+	}
+	if d := resp.Claim.Device; d != nil {
+		a.nextOfDevice(name, d)
 	}
 	for _, access := range resp.Claim.Accesses {
 		a.next(ctx, c, ref{name, access.Name}, access)

@@ -67,6 +67,9 @@ func (a *app) describe(w io.Writer, d description) error {
 	field("Created", stamp(c.CreatedAt))
 	field("Phase", string(c.Phase))
 	field("Message", c.Message)
+	if c.Device != nil {
+		describeClaimedDevice(field, c.Device)
+	}
 	field("Class", c.Class)
 	field("Driver", c.Driver)
 	field("Parameters", joined(c.Parameters))
@@ -90,6 +93,28 @@ func (a *app) describe(w io.Writer, d description) error {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
+}
+
+func describeClaimedDevice(field func(key, value string), d *claim.Device) {
+	field("Match", d.Match)
+	if d.All {
+		field("All that fit", "yes")
+	}
+	field("Path in containers", d.Path)
+	field("Chosen", d.Chosen)
+	field("Found", strings.Join(d.Found, ", "))
+	for _, n := range d.Nodes {
+		at := ""
+		if n.Path != n.HostPath {
+			at = ", in containers " + n.Path
+		}
+		field("Node", fmt.Sprintf("%s (%s %d:%d)%s", n.HostPath, n.Type, n.Major, n.Minor, at))
+	}
+	field("Device", d.Name)
+	for _, u := range d.Stale {
+		field("Out of date", fmt.Sprintf("process %d (%s), in a container, still has %s (%d:%d), which is gone; start it again",
+			u.PID, u.Comm, u.Node.Path, u.Node.Major, u.Node.Minor))
+	}
 }
 
 func (a *app) describeAccess(field func(key, value string), x claim.Access) {

@@ -14,7 +14,8 @@ func newEnv(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "env NAME[.ACCESS]",
 		Short: "Print the credentials of a bucket for a program to read",
-		Long: `Print the credentials of a bucket. The output holds the secret key: do not print
+		Long: `Print the credentials of a bucket. A device has none; "fairlead exec" says where
+its node is. The output holds the secret key: do not print
 it into logs. "fairlead exec" hands over pointers to files instead.
 
   shell   export KEY='value', for eval in a POSIX shell

@@ -21,7 +21,7 @@ import (
 	"github.com/fairlead/fairlead/internal/creds"
 )
 
-const execLong = `Run a command that uses buckets. The command takes this process's place, so its
+const execLong = `Run a command that uses claims. The command takes this process's place, so its
 process id, its signals and its exit code are its own; as long as it runs the
 claims are leased, and "fairlead release" refuses them.
 
@@ -30,15 +30,18 @@ rotation reaches a running program: AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE
 AWS_ENDPOINT_URL_S3, AWS_REGION, BUCKET_NAME, FAIRLEAD_BUCKET_INFO. With
 --with-keys it holds the keys too, for a program that reads no files.
 
+Of a device the environment says where its node is, DEVICE_PATH; it must be there.
+
 Two buckets cannot share one AWS_CONFIG_FILE or BUCKET_NAME. With several names
 the variables therefore have prefixes only, PHOTOS_BUCKET_NAME and
-LOGS_BUCKET_NAME; for the access viewer, PHOTOS_VIEWER_BUCKET_NAME.`
+LOGS_BUCKET_NAME; for the access viewer, PHOTOS_VIEWER_BUCKET_NAME; for the device
+modem, MODEM_DEVICE_PATH.`
 
 func newExec(a *app) *cobra.Command {
 	var withKeys bool
 	cmd := &cobra.Command{
 		Use:   "exec NAME[.ACCESS]... -- CMD [ARG...]",
-		Short: "Run a command that uses buckets",
+		Short: "Run a command that uses claims",
 		Long:  execLong,
 		Example: `  fairlead exec photos -- aws s3 ls
   fairlead exec photos -- sh -c 'aws s3 cp a.jpg s3://$BUCKET_NAME/'
@@ -86,22 +89,23 @@ func (a *app) exec(ctx context.Context, refs []ref, command []string, withKeys b
 	c := a.client()
 	env := os.Environ()
 	for _, r := range refs {
-		if err := c.Lease(ctx, r.claim, control.LeaseRequest{Holder: holder(command[0])}); err != nil {
+		leased, err := c.Lease(ctx, r.claim, control.LeaseRequest{Holder: holder(command[0])})
+		if err != nil {
 			return err
 		}
-		vars, err := variables(ctx, c, r, withKeys)
+		vars, err := variables(ctx, c, r, &leased, withKeys)
 		if err != nil {
 			return err
 		}
 		if len(refs) == 1 {
-			env = withoutForeign(env)
+			env = withoutForeign(env, leased.Kind)
 		} else {
 			vars = prefixed(vars, creds.Prefix(r.claim, r.access))
 		}
 		env = merge(env, vars)
 	}
 	if len(refs) > 1 && terminal(a.err) {
-		a.say("several buckets: their variables begin with %s and so on", creds.Prefix(refs[0].claim, refs[0].access))
+		a.say("several claims: their variables begin with %s and so on", creds.Prefix(refs[0].claim, refs[0].access))
 	}
 	return cannotStart(command[0], syscall.Exec(file, command, env))
 }
@@ -131,9 +135,13 @@ func cannotStart(name string, err error) error {
 	return &statusError{status, fmt.Errorf("start %q: %w", name, err)}
 }
 
-// variables are the pointers of one access, and its keys if asked for. The
-// plain names come first, then the same behind the prefix.
-func variables(ctx context.Context, c *control.Client, r ref, withKeys bool) ([]string, error) {
+// variables are the pointers of one access, and its keys if asked for; of a
+// device, where its node is. The plain names come first, then the same behind the
+// prefix.
+func variables(ctx context.Context, c *control.Client, r ref, of *claim.Claim, withKeys bool) ([]string, error) {
+	if of.Device != nil {
+		return deviceVariables(r, of)
+	}
 	got, err := c.Credentials(ctx, r.claim, r.access)
 	if err != nil {
 		return nil, err
@@ -161,14 +169,27 @@ func variables(ctx context.Context, c *control.Client, r ref, withKeys bool) ([]
 	return env, nil
 }
 
+func deviceVariables(r ref, of *claim.Claim) ([]string, error) {
+	switch {
+	case r.access != claim.DefaultName:
+		return nil, claim.Errorf(claim.CodeInvalid, "claim %q is for a device, which has no accesses", r.claim)
+	case len(of.Device.Nodes) == 0:
+		return nil, claim.Errorf(claim.CodeTimeout, "device %q is not ready: %s", r.claim, of.Message)
+	}
+	return creds.DevicePointers(r.claim, of.Device.Nodes[0].HostPath), nil
+}
+
 // prefixed keeps the variables behind the prefix.
 func prefixed(vars []string, prefix string) []string {
 	return slices.DeleteFunc(vars, func(kv string) bool { return !strings.HasPrefix(kv, prefix) })
 }
 
-// withoutForeign drops what would win over the credential files: keys and
+// withoutForeign drops what would win over a bucket's credential files: keys and
 // profiles of the caller's own.
-func withoutForeign(env []string) []string {
+func withoutForeign(env []string, kind claim.Kind) []string {
+	if kind != claim.KindBucket {
+		return env
+	}
 	foreign := []string{
 		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN",
 		"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION",

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,8 @@ func newGet(a *app) *cobra.Command {
 		Short:   "List claims, drivers or classes",
 		Long: `List the claims, or those named; or the drivers; or the bucket classes and
 bucket access classes. JSON and YAML of one NAME are that claim; of anything
-else, a list. A bucket that is named like one of the words is bucket/drivers.`,
+else, a list. A claim that is named like one of the words is bucket/drivers, or
+device/drivers.`,
 		Example: `  fairlead get
   fairlead get photos -o json
   fairlead get -o name
@@ -72,19 +74,27 @@ func (a *app) claimListing(claims []claim.Claim) listing {
 		claims = []claim.Claim{} // an empty list is [] and not null
 	}
 	l := listing{
-		columns: []string{"NAME", "PHASE", "CLASS", "ACCESSES", "LEASES", "AGE"},
-		wide:    []string{"DRIVER", "BUCKET", "DELETION", "MESSAGE"},
+		columns: []string{"NAME", "KIND", "PHASE", "CLASS", "ACCESSES", "LEASES", "AGE"},
+		wide:    []string{"DRIVER", "TARGET", "DELETION", "MESSAGE"},
 		value:   claims,
 		empty:   "no claims; make one with: fairlead claim bucket NAME",
 	}
 	for _, c := range claims {
 		l.rows = append(l.rows, row{
 			name:  string(c.Kind) + "/" + c.Name,
-			cells: []string{c.Name, string(c.Phase), dash(c.Class), count(len(c.Accesses)), count(len(c.Leases)), a.age(c.CreatedAt)},
-			wide:  []string{dash(c.Driver), dash(or(c.BucketID, c.Existing)), dash(string(c.DeletionPolicy)), dash(c.Message)},
+			cells: []string{c.Name, string(c.Kind), string(c.Phase), dash(c.Class), count(len(c.Accesses)), count(len(c.Leases)), a.age(c.CreatedAt)},
+			wide:  []string{dash(c.Driver), dash(target(&c)), dash(string(c.DeletionPolicy)), dash(c.Message)},
 		})
 	}
 	return l
+}
+
+// target is what a claim stands for: a bucket's id, or the devices.
+func target(c *claim.Claim) string {
+	if c.Device != nil {
+		return strings.Join(c.Device.Found, ",")
+	}
+	return or(c.BucketID, c.Existing)
 }
 
 func (a *app) drivers(ctx context.Context) (listing, error) {

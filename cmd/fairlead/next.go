@@ -44,6 +44,19 @@ func (a *app) next(ctx context.Context, c *control.Client, r ref, x claim.Access
 	a.say("  fairlead env %s", r)
 }
 
+// nextOfDevice prints the exact commands that use a claimed device on this host.
+func (a *app) nextOfDevice(name string, d *claim.Device) {
+	a.say("next:")
+	if d.Name != "" {
+		for _, rt := range containerRuntimes() {
+			if _, err := exec.LookPath(rt.name); err == nil {
+				a.say("  %s", rt.command(d.Name, false))
+			}
+		}
+	}
+	a.say("  fairlead exec %s -- CMD", name)
+}
+
 func (rt containerRuntime) command(device string, loopback bool) string {
 	if !strings.Contains(device, "=") {
 		device = "fairlead.dev/bucket=" + device

@@ -16,8 +16,8 @@ type releaseOptions struct {
 	wait                                           time.Duration
 }
 
-const releaseLong = `Let claims go: their keys are revoked, their files and CDI devices removed. The
-data is kept unless the claim's deletion policy or --delete-data says otherwise;
+const releaseLong = `Let claims go: their keys are revoked, their files and CDI devices removed. A
+bucket's data is kept unless the claim's deletion policy or --delete-data says otherwise;
 kept data can be claimed again with "claim bucket NAME --existing ID".
 
 With --delete-data the bucket is deleted with all that it holds. A bucket that was
@@ -92,7 +92,8 @@ func (a *app) releaseOne(ctx context.Context, name string, o *releaseOptions) er
 	if o.deleteData || o.keepData {
 		req.DeleteData = &o.deleteData
 	}
-	done := a.waiting(ctx, "releasing bucket "+name)
+	what := string(was.Kind) + " " + name
+	done := a.waiting(ctx, "releasing "+what)
 	err = c.Release(ctx, name, req, o.wait)
 	done()
 	if err != nil {
@@ -100,14 +101,16 @@ func (a *app) releaseOne(ctx context.Context, name string, o *releaseOptions) er
 	}
 	gone := was.Existing == "" && (o.deleteData || !o.keepData && was.DeletionPolicy == claim.Delete)
 	switch id := or(was.BucketID, was.Existing); {
+	case was.Device != nil:
+		a.say("%s is released; a container that runs keeps what it was given", what)
 	case o.abandon:
-		a.say("bucket %s is forgotten; its driver %s was not asked", name, was.Driver)
+		a.say("%s is forgotten; its driver %s was not asked", what, was.Driver)
 	case gone:
-		a.say("bucket %s is released, its data deleted", name)
+		a.say("%s is released, its data deleted", what)
 	case id != "":
-		a.say("bucket %s is released; its data is kept, and comes back with: fairlead claim bucket %s --existing %s", name, name, id)
+		a.say("%s is released; its data is kept, and comes back with: fairlead claim bucket %s --existing %s", what, name, id)
 	default:
-		a.say("bucket %s is released", name)
+		a.say("%s is released", what)
 	}
-	return a.print("bucket/%s", name)
+	return a.print("%s/%s", was.Kind, name)
 }

@@ -81,6 +81,7 @@ func (a *app) up(cmd *cobra.Command, o *upOptions) error {
 	return daemon.Run(cmd.Context(), daemon.Config{
 		StateDir: o.state, RunDir: o.run, CDIDir: o.cdi, Socket: a.socket,
 		Self: []string{self, "serve", "cosi"}, DriverEnv: env,
+		Hook:    findHook(hookDirs()),
 		Version: readVersion().Version,
 		Log:     slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})),
 	})

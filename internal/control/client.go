@@ -66,10 +66,10 @@ func (c *Client) Release(ctx context.Context, name string, req ReleaseRequest, w
 	return err
 }
 
-// Lease records that the calling process uses the claim.
-func (c *Client) Lease(ctx context.Context, name string, req LeaseRequest) error {
-	_, err := c.change(ctx, path("claims", name, "leases"), req, 0)
-	return err
+// Lease records that the calling process uses the claim, and returns the claim.
+func (c *Client) Lease(ctx context.Context, name string, req LeaseRequest) (claim.Claim, error) {
+	resp, err := c.change(ctx, path("claims", name, "leases"), req, 0)
+	return resp.Claim, err
 }
 
 // AddAccess makes a further access and waits up to wait until it is ready.

@@ -19,6 +19,7 @@ import (
 	"github.com/fairlead/fairlead/internal/claim"
 	"github.com/fairlead/fairlead/internal/control"
 	"github.com/fairlead/fairlead/internal/creds"
+	"github.com/fairlead/fairlead/internal/device"
 	"github.com/fairlead/fairlead/internal/keeper"
 	"github.com/fairlead/fairlead/internal/ledger"
 	"github.com/fairlead/fairlead/internal/plugin"
@@ -44,8 +45,11 @@ type Config struct {
 	// DriverEnv is added to its environment.
 	Self      []string
 	DriverEnv []string
-	Version   string
-	Log       *slog.Logger
+	// Hook is the program that the CDI specs of devices name in their hooks, an
+	// absolute path; empty is where a package installs it.
+	Hook    string
+	Version string
+	Log     *slog.Logger
 }
 
 // Run runs a daemon until ctx ends, then stops it in order and returns nil.
@@ -80,6 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 	d.keeper, err = keeper.Open(keeper.Config{
 		Ledger: led, Key: key, Log: cfg.Log,
 		CredsDir: d.credsDir(), CDIDir: cfg.CDIDir, SocketDir: filepath.Join(cfg.RunDir, "drivers"),
+		Devices:    device.Host{Hook: cfg.Hook},
 		Objects:    cfg.Self,
 		ObjectsEnv: append([]string{"FAIRLEAD_OBJECTS_DIR=" + filepath.Join(cfg.StateDir, "objects")}, cfg.DriverEnv...),
 	})

@@ -29,11 +29,10 @@ func (k *Keeper) Claim(req claim.Request) (result string, err error) {
 	if old, err := k.entry(req.Name); err == nil {
 		return k.claimAgain(old, &req)
 	}
-	rec, err := k.newRecord(&req, now)
+	e, err := k.newClaim(&req, now)
 	if err != nil {
 		return "", err
 	}
-	e := newEntry(rec)
 	e.write.Lock() // nobody may change the claim before it is durable
 	k.mu.Lock()
 	if old := k.claims[req.Name]; old != nil {
@@ -43,6 +42,7 @@ func (k *Keeper) Claim(req claim.Request) (result string, err error) {
 	k.claims[req.Name] = e
 	k.mu.Unlock()
 	at("intent:begin")
+	rec := e.rec.Load()
 	err = k.cfg.Ledger.PutClaim(rec, k.claimed(rec))
 	if err != nil {
 		k.mu.Lock()
@@ -71,15 +71,20 @@ func (k *Keeper) claimed(rec *ledger.Record) claim.Event {
 	return k.event("Claimed", "class %s, driver %s", c.Class, c.Driver)
 }
 
-// newRecord makes the record of a claim that nobody has made yet.
-func (k *Keeper) newRecord(req *claim.Request, now time.Time) (*ledger.Record, error) {
+// newClaim makes a claim that nobody has made yet.
+func (k *Keeper) newClaim(req *claim.Request, now time.Time) (*entry, error) {
 	if req.Kind == claim.KindDevice {
-		return k.newDeviceRecord(req, now)
+		return k.newDevice(req, now)
 	}
-	return k.newBucketRecord(req, now)
+	rec, err := k.newRecord(req, now)
+	if err != nil {
+		return nil, err
+	}
+	return newEntry(rec), nil
 }
 
-func (k *Keeper) newBucketRecord(req *claim.Request, now time.Time) (*ledger.Record, error) {
+// newRecord makes the record of a claim for a bucket.
+func (k *Keeper) newRecord(req *claim.Request, now time.Time) (*ledger.Record, error) {
 	class, err := k.classes.bucketClass(req.Class)
 	if err != nil {
 		return nil, err

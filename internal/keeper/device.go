@@ -29,10 +29,10 @@ const deviceKind = "fairlead.dev/device"
 // mostFormer bounds how many nodes that are gone are remembered of a claim.
 const mostFormer = 32
 
-// newDeviceRecord makes the record of a claim for a device. A match that fits
+// newDevice makes a claim for a device. A match that fits
 // several, where one is asked for, is refused while a person can still mend it;
 // one that fits none may fit what is plugged in later.
-func (k *Keeper) newDeviceRecord(req *claim.Request, now time.Time) (*ledger.Record, error) {
+func (k *Keeper) newDevice(req *claim.Request, now time.Time) (*entry, error) {
 	m, err := device.ParseMatch(req.Device.Match)
 	if err != nil {
 		return nil, claim.Errorf(claim.CodeInvalid, "%v", err)
@@ -42,17 +42,20 @@ func (k *Keeper) newDeviceRecord(req *claim.Request, now time.Time) (*ledger.Rec
 		return nil, err
 	}
 	d := &claim.Device{DeviceSpec: *req.Device}
-	if _, problem := choose(d, found); problem != "" && len(found) > 0 {
+	_, problem := choose(d, found)
+	if problem != "" && len(found) > 0 {
 		return nil, claim.Errorf(claim.CodeConflict, "claim %q: %s", req.Name, problem).
 			WithHint("name one of them, or give --all; see them with: fairlead cdi generate --list '%s'", d.Match)
 	}
-	return &ledger.Record{
+	e := newEntry(&ledger.Record{
 		Claim: claim.Claim{
 			Kind: req.Kind, Name: req.Name, UID: claim.NewUID(), CreatedAt: now.UTC(),
-			Device: d, Phase: claim.PhasePending, Accesses: []claim.Access{},
+			Device: d, Phase: claim.PhasePending, Message: problem, Accesses: []claim.Access{},
 		},
 		Asked: req.Asked(),
-	}, nil
+	})
+	e.found.Store(&found)
+	return e, nil
 }
 
 // choose says which of the devices that fit a claim's match are the claim's, or

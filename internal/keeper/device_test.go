@@ -154,7 +154,7 @@ func TestDeviceIsFollowed(t *testing.T) {
 	plug(t, h.root, "modem1", 9)
 	k.followDevices()
 	awaitClaim(t, k, "modem", func(c *claim.Claim) bool { return c.Phase == claim.PhaseReady && c.Device.Nodes[0].Minor == 9 })
-	if got, want := k.reasons(t, "modem"), []string{"Claimed", "Waiting", "Found", "Gone", "Found", "Changed"}; !slices.Equal(got, want) {
+	if got, want := k.reasons(t, "modem"), []string{"Claimed", "Found", "Gone", "Found", "Changed"}; !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
 	}
 }

@@ -92,11 +92,14 @@ func (p *podman) withS3() *podman {
 	return p
 }
 
-// run is the command line of a container with these devices.
+// bucket is the CDI device of a bucket.
+func bucket(access string) string { return "fairlead.dev/bucket=" + access }
+
+// run is the command line of a container with these CDI devices.
 func (p *podman) run(devices []string, argv ...string) []string {
 	line := append(p.flags[:len(p.flags):len(p.flags)], "run", "--rm", "-i", "--network=host")
 	for _, d := range devices {
-		line = append(line, "--device=fairlead.dev/bucket="+d)
+		line = append(line, "--device="+d)
 	}
 	return append(append(line, "--rootfs", p.root), argv...)
 }
@@ -110,9 +113,9 @@ type container struct {
 	stderr  *output
 }
 
-func (p *podman) start(device string) *container {
+func (p *podman) start(device, program string) *container {
 	p.h.t.Helper()
-	argv := p.run([]string{device}, "/s3")
+	argv := p.run([]string{device}, program)
 	c := &container{t: p.h.t, cmd: p.h.command(argv...), stderr: &output{}}
 	c.cmd.Stderr = c.stderr
 	stdin, err := c.cmd.StdinPipe()
@@ -179,7 +182,7 @@ func TestContainer(t *testing.T) {
 	h.ok("access", "add", name+".viewer", "--mode", "ReadOnly")
 	t.Cleanup(func() { h.ok("release", name, "--force", "--if-exists") })
 
-	c := p.start(name)
+	c := p.start(bucket(name), "/s3")
 	c.ask("put from-container hello", "ok stored")
 	c.ask("get from-container", "ok hello")
 	if text, err := h.key(name).get(t.Context(), "from-container"); text != "hello" {
@@ -197,7 +200,7 @@ func TestContainer(t *testing.T) {
 	h.refused(5, []string{"in use by process", "in a container", "hint: "}, "release", name)
 	c.ask("list", "ok after-rotation from-container")
 
-	readOnly := p.run([]string{name + ".viewer"}, "/s3")
+	readOnly := p.run([]string{bucket(name + ".viewer")}, "/s3")
 	r := h.exec("get from-container\nput x y\nlist\n", readOnly...)
 	if want := "ok hello\nerror AccessDenied\nok after-rotation from-container\n"; r.stdout != want {
 		t.Errorf("read-only: want %q: %s", want, r)
@@ -205,7 +208,7 @@ func TestContainer(t *testing.T) {
 
 	c.end()
 	h.ok("release", name)
-	if r := h.exec("", p.run([]string{name}, "/s3", "list")...); r.code == 0 {
+	if r := h.exec("", p.run([]string{bucket(name)}, "/s3", "list")...); r.code == 0 {
 		t.Errorf("a released bucket is given to a container: %s", r)
 	}
 }
