@@ -17,16 +17,17 @@ var ErrLoss = errors.New("something would be lost")
 // Convert returns s in another version of the specification, from 0.3.0 to
 // 1.1.0. Where that version lacks what s uses, the error wraps ErrLoss and says,
 // as Problems, what that is. enableCMT and enableMBM, which 1.1.0 no longer has,
-// become its enableMonitoring. s is not changed.
+// become its enableMonitoring. s is not changed, and needs no version of its own.
 func Convert(s *Spec, to string) (*Spec, error) {
-	if err := Validate(s); err != nil {
+	c, err := complete(s)
+	if err != nil {
 		return nil, fmt.Errorf("convert CDI spec: %w", err)
 	}
 	v, rule, fix := parseVersion(to)
 	if rule != "" {
 		return nil, fmt.Errorf("convert CDI spec: %q is no version: write %s: %w", to, fix, ErrInvalid)
 	}
-	c := s.Clone()
+	from := c.Version
 	c.Version = to
 	if v >= v110 {
 		for _, e := range c.allEdits() {
@@ -37,22 +38,36 @@ func Convert(s *Spec, to string) (*Spec, error) {
 		}
 	}
 	if err := Validate(c); err != nil {
-		return nil, fmt.Errorf("convert CDI spec from %s to %s: %w:\n%w", s.Version, to, ErrLoss, err)
+		return nil, fmt.Errorf("convert CDI spec from %s to %s: %w:\n%w", from, to, ErrLoss, err)
 	}
 	return c, nil
+}
+
+// complete is a copy of s with a version, as Write gives it one. The error is
+// Problems.
+func complete(s *Spec) (*Spec, error) {
+	c := s.Clone()
+	if c.Version == "" {
+		c.Version = MinimumVersion(c)
+	}
+	return c, Validate(c)
 }
 
 // TransformRoot returns s with every host path at or below from moved to the
 // same place below to: those of device nodes, mounts and hooks. It is for a
 // driver that is installed, or seen by the runtime, under another root. Paths in
-// the container stay. Where a device node gets a hostPath that its version lacks,
-// the version is raised.
+// the container stay. A hook's first argument moves with its path if it is the same
+// (CDI-106). Where a device node gets a hostPath that its version lacks, the version
+// is raised.
 func TransformRoot(s *Spec, from, to string) (*Spec, error) {
 	if !path.IsAbs(from) || !path.IsAbs(to) {
 		return nil, fmt.Errorf("transform root of CDI spec: %q and %q are to be absolute paths: %w", from, to, ErrInvalid)
 	}
 	from, to = path.Clean(from), path.Clean(to)
-	c := s.Clone()
+	c, err := complete(s)
+	if err != nil {
+		return nil, fmt.Errorf("transform root of CDI spec: %w", err)
+	}
 	for _, e := range c.allEdits() {
 		for _, n := range e.DeviceNodes {
 			host := n.HostPath
@@ -69,14 +84,15 @@ func TransformRoot(s *Spec, from, to string) (*Spec, error) {
 			}
 		}
 		for _, h := range e.Hooks {
-			h.Path = move(h.Path, from, to)
+			moved := move(h.Path, from, to)
+			if len(h.Args) > 0 && h.Args[0] == h.Path {
+				h.Args[0] = moved
+			}
+			h.Path = moved
 		}
 	}
-	if err := Validate(c); err != nil {
+	if Validate(c) != nil { // for want of hostPath
 		c.Version = MinimumVersion(c)
-		if err := Validate(c); err != nil {
-			return nil, fmt.Errorf("transform root of CDI spec: %w", err)
-		}
 	}
 	return c, nil
 }
@@ -103,15 +119,15 @@ func Merge(specs ...*Spec) (*Spec, error) {
 	if len(specs) == 0 {
 		return nil, fmt.Errorf("merge CDI specs: there are none: %w", ErrInvalid)
 	}
-	merged := specs[0].Clone()
+	var merged *Spec
 	for i, s := range specs {
-		if err := Validate(s); err != nil {
-			return nil, fmt.Errorf("merge CDI specs: number %d: %w", i+1, err)
+		c, err := complete(s)
+		if err == nil && i > 0 {
+			err = merged.take(c)
+		} else {
+			merged = c
 		}
-		if i == 0 {
-			continue
-		}
-		if err := merged.take(s.Clone()); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("merge CDI specs: number %d: %w", i+1, err)
 		}
 	}

@@ -204,3 +204,46 @@ func TestAnnotations(t *testing.T) {
 		}
 	}
 }
+
+// TestConvertWithoutVersion: a spec that a program has made needs none, as for Write.
+func TestConvertWithoutVersion(t *testing.T) {
+	s := bucketSpec()
+	for what, convert := range map[string]func() (*Spec, error){
+		"Convert":       func() (*Spec, error) { return Convert(s, "0.3.0") },
+		"Merge":         func() (*Spec, error) { return Merge(s, s) },
+		"TransformRoot": func() (*Spec, error) { return TransformRoot(s, "/run", "/host/run") },
+	} {
+		if got, err := convert(); err != nil || got.Version != "0.3.0" || s.Version != "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestTransformRootRefuses: an invalid spec is not mended on the way.
+func TestTransformRootRefuses(t *testing.T) {
+	s := bucketSpec()
+	s.Version = "9.9.9"
+	if got, err := TransformRoot(s, "/run", "/host/run"); !errors.Is(err, ErrInvalid) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestTransformRootArgs: a hook's first argument is its path, or is not touched.
+//
+// Req: CDI-106
+func TestTransformRootArgs(t *testing.T) {
+	s := bucketSpec()
+	for _, arg := range []string{"/usr/bin/hook", "hook", "/usr/bin/other"} {
+		s.ContainerEdits.Hooks = append(s.ContainerEdits.Hooks, &Hook{HookName: "createContainer", Path: "/usr/bin/hook", Args: []string{arg, "/usr/bin/hook"}})
+	}
+	got, err := TransformRoot(s, "/usr", "/driver")
+	must(t, err)
+	for i, want := range []string{"/driver/bin/hook", "hook", "/usr/bin/other"} {
+		if h := got.ContainerEdits.Hooks[i]; h.Path != "/driver/bin/hook" || h.Args[0] != want || h.Args[1] != "/usr/bin/hook" {
+			t.Errorf("got %+v", h)
+		}
+	}
+	if s.ContainerEdits.Hooks[0].Args[0] != "/usr/bin/hook" {
+		t.Error("the original has changed")
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -131,6 +133,65 @@ func TestWriteRefuses(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("leftovers: %v", entries)
+	}
+}
+
+// TestWriteUmask: what others are to read they can read, whatever the umask.
+func TestWriteUmask(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "new", "cdi")
+	old := unix.Umask(0o077)
+	err := Write(dir, "x.json", bucketSpec())
+	unix.Umask(old)
+	must(t, err)
+	for path, want := range map[string]fs.FileMode{filepath.Dir(dir): 0o755, dir: 0o755, filepath.Join(dir, "x.json"): 0o644} {
+		st, err := os.Stat(path)
+		must(t, err)
+		if st.Mode().Perm() != want {
+			t.Errorf("%s has mode %v", path, st.Mode())
+		}
+	}
+	must(t, Remove(dir, "x.json"))
+	must(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
+	if err := Write(filepath.Join(base, "file"), "x.json", bucketSpec()); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("into a file: %v", err)
+	}
+}
+
+// TestWriteLink: a link is replaced, and what it leads to stays.
+func TestWriteLink(t *testing.T) {
+	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
+	must(t, os.WriteFile(target, []byte("mine"), 0o600))
+	must(t, os.Symlink(target, filepath.Join(dir, "x.json")))
+	must(t, Write(dir, "x.json", bucketSpec(), NoSync))
+	if st, err := os.Lstat(filepath.Join(dir, "x.json")); err != nil || !st.Mode().IsRegular() {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	if text, err := os.ReadFile(target); string(text) != "mine" {
+		t.Errorf("the target holds %q, %v", text, err)
+	}
+}
+
+// TestWriteLongName: a name as long as the file system takes can be written.
+func TestWriteLongName(t *testing.T) {
+	dir := t.TempDir()
+	name := strings.Repeat("n", 250) + ".json"
+	must(t, Write(dir, name, bucketSpec(), NoSync))
+	must(t, Remove(dir, name, NoSync))
+}
+
+// TestMarshalUTF8: JSON would hold something else.
+func TestMarshalUTF8(t *testing.T) {
+	for value, ok := range map[string]bool{"\ufffd": true, `\ufffd`: true, `\\ufffd`: true, "a\xff": false, "\\\xff": false} {
+		s := bucketSpec()
+		s.Devices[0].ContainerEdits.Mounts[0].HostPath = "/x" + value
+		text, err := Marshal(s)
+		if ok != (err == nil) || !ok && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "hostPath")) {
+			t.Errorf("%q: %v", value, err)
+		}
+		if back, err := Parse("x.json", text); ok && (err != nil || back.Devices[0].ContainerEdits.Mounts[0].HostPath != "/x"+value) {
+			t.Errorf("%q came back: %v", value, err)
+		}
 	}
 }
 
