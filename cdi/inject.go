@@ -43,19 +43,7 @@ func Inject(c *oci.Spec, devices ...Ref) error {
 // What goes into the configuration is made anew each time, in as few pieces of
 // memory as can be; the rest is used again by another injection.
 type injection struct {
-	config *oci.Spec
-	counts counts
-	// These are to be in the configuration.
-	nodes    []oci.LinuxDevice             // what linux.devices becomes
-	rules    []oci.LinuxDeviceCgroup       // what linux.resources.devices becomes
-	nets     map[string]oci.LinuxNetDevice // nil while there are none
-	rdt      *oci.LinuxIntelRdt
-	before   int    // number of rules that the container had
-	uid, gid uint32 // of the container's user
-	// These are memory that nodes and rules point to, and for lists of strings.
-	numbers []numbers
-	words   []string
-
+	result
 	lookup lookup
 	edits  []owned
 	seen   map[*ContainerEdits]bool
@@ -65,13 +53,67 @@ type injection struct {
 	next   []int // place by depth
 }
 
+// result is what one injection works on and makes.
+type result struct {
+	config *oci.Spec
+	counts counts
+	*parts
+	// These lists are to be in the configuration, but numbers, which nodes and
+	// rules point to, and words, of which its lists of strings are.
+	nodes   []oci.LinuxDevice
+	rules   []oci.LinuxDeviceCgroup
+	mounts  []oci.Mount
+	hooks   []oci.Hook
+	numbers []numbers
+	words   []string
+	nets    map[string]oci.LinuxNetDevice // nil while there are none
+	rdt     *oci.LinuxIntelRdt
+
+	before   int    // number of rules that the container had
+	uid, gid uint32 // of the container's user
+}
+
 // parts are the structures of a configuration that an injection replaces, so as
 // not to write to those that the caller has.
 type parts struct {
 	process   oci.Process
 	linux     oci.Linux
 	resources oci.LinuxResources
-	hooks     oci.Hooks
+	hookLists oci.Hooks
+}
+
+// few are parts with lists that are long enough for a device or two, in one
+// piece of memory.
+type few struct {
+	parts
+	nodes   [4]oci.LinuxDevice
+	rules   [4]oci.LinuxDeviceCgroup
+	mounts  [8]oci.Mount
+	hooks   [2]oci.Hook
+	numbers [4]numbers
+	words   [32]string
+}
+
+// begin makes the parts, and the lists too if there is so little to inject. The
+// others come when it is known how long they are.
+func (r *result) begin() {
+	n := &r.counts
+	if n.nodes > len(few{}.nodes) || n.mounts > len(few{}.mounts) || n.words > len(few{}.words) {
+		r.parts = &parts{}
+		return
+	}
+	f := &few{}
+	r.parts = &f.parts
+	r.nodes, r.rules, r.mounts, r.hooks = f.nodes[:0], f.rules[:0], f.mounts[:0], f.hooks[:0]
+	r.numbers, r.words = f.numbers[:0], f.words[:0]
+}
+
+// room is an empty list with place for n values: own if that is large enough.
+func room[T any](own []T, n int) []T {
+	if n <= cap(own) {
+		return own[:0:n]
+	}
+	return make([]T, 0, n)
 }
 
 // counts say how much the edits hold, and at most will add.
@@ -101,12 +143,13 @@ func (in *injection) release() {
 	if len(in.names.list) > maxKept || len(in.edits) > maxKept || len(in.hosts) > maxKept {
 		return
 	}
+	in.result = result{}
 	clear(in.edits)
 	clear(in.seen)
 	clear(in.hosts)
+	in.edits = in.edits[:0]
 	in.lookup.reset()
 	in.names.begin(0)
-	*in = injection{lookup: in.lookup, edits: in.edits[:0], seen: in.seen, hosts: in.hosts, names: in.names, depths: in.depths, next: in.next}
 	injections.Put(in)
 }
 
@@ -116,15 +159,28 @@ func (in *injection) run(c *oci.Spec, devices []Ref) error {
 	}
 	in.config = c
 	in.collect(devices)
-	for _, step := range [2]func(*injection, *ContainerEdits) error{(*injection).count, (*injection).prepare} {
-		for _, o := range in.edits {
-			if err := step(in, o.edits); err != nil {
-				return fmt.Errorf("inject device %s: %w", o.of, err)
-			}
-		}
+	if err := in.each((*injection).count); err != nil {
+		return err
+	}
+	in.begin()
+	if in.counts.nodes > 0 {
+		in.beginNodes()
+	}
+	if err := in.each((*injection).prepare); err != nil {
+		return err
 	}
 	in.nodes = living(&in.names, in.nodes)
 	in.apply()
+	return nil
+}
+
+// each does a step for all edits in their order.
+func (in *injection) each(step func(*injection, *ContainerEdits) error) error {
+	for _, o := range in.edits {
+		if err := step(in, o.edits); err != nil {
+			return fmt.Errorf("inject device %s: %w", o.of, err)
+		}
+	}
 	return nil
 }
 

@@ -14,27 +14,18 @@ func (in *injection) apply() {
 	if n.env > 0 && in.config.Process != nil {
 		words += len(in.config.Process.Env)
 	}
-	if words > 0 {
-		in.words = make([]string, 0, words)
+	in.words = room(in.words, words)
+	if n.env > 0 || n.gids > 0 {
+		in.applyProcess()
 	}
 	if n.mounts > 0 {
 		in.applyMounts()
 	}
-	process := n.env > 0 || n.gids > 0
-	hooks := n.hooks != [len(hookNames)]int{}
-	linux := in.nodes != nil || in.nets != nil || in.rdt != nil
-	if !process && !hooks && !linux {
-		return
+	if n.hooks != [len(hookNames)]int{} {
+		in.applyHooks()
 	}
-	p := &parts{}
-	if process {
-		in.applyProcess(&p.process)
-	}
-	if hooks {
-		in.applyHooks(&p.hooks)
-	}
-	if linux {
-		in.applyLinux(&p.linux, &p.resources)
+	if n.nodes > 0 || in.nets != nil || in.rdt != nil {
+		in.applyLinux()
 	}
 }
 
@@ -49,7 +40,8 @@ func (in *injection) list(from []string) []string {
 	return in.words[begin:len(in.words):len(in.words)]
 }
 
-func (in *injection) applyProcess(process *oci.Process) {
+func (in *injection) applyProcess() {
+	process := &in.parts.process
 	if in.config.Process != nil {
 		*process = *in.config.Process
 	}
@@ -108,7 +100,8 @@ func (in *injection) applyMounts() {
 			in.names.put(m.ContainerPath)
 		}
 	}
-	mounts := make([]oci.Mount, len(in.names.list)-in.names.gone)
+	left := len(in.names.list) - in.names.gone
+	mounts := room(in.mounts, left)[:left]
 	places := in.places()
 	for i := range have {
 		if places[i] >= 0 {
@@ -186,7 +179,8 @@ func hookLists(h *oci.Hooks) [len(hookNames)]*[]oci.Hook {
 	return [...]*[]oci.Hook{&h.Prestart, &h.CreateRuntime, &h.CreateContainer, &h.StartContainer, &h.Poststart, &h.Poststop}
 }
 
-func (in *injection) applyHooks(hooks *oci.Hooks) {
+func (in *injection) applyHooks() {
+	hooks := &in.parts.hookLists
 	if in.config.Hooks != nil {
 		*hooks = *in.config.Hooks
 	}
@@ -197,7 +191,7 @@ func (in *injection) applyHooks(hooks *oci.Hooks) {
 			size += n + len(*lists[kind])
 		}
 	}
-	all := make([]oci.Hook, 0, size)
+	all := room(in.hooks, size)
 	for kind, n := range in.counts.hooks {
 		if n == 0 {
 			continue
@@ -216,11 +210,12 @@ func (in *injection) applyHooks(hooks *oci.Hooks) {
 	in.config.Hooks = hooks
 }
 
-func (in *injection) applyLinux(linux *oci.Linux, resources *oci.LinuxResources) {
+func (in *injection) applyLinux() {
+	linux, resources := &in.parts.linux, &in.parts.resources
 	if in.config.Linux != nil {
 		*linux = *in.config.Linux
 	}
-	if in.nodes != nil {
+	if in.counts.nodes > 0 {
 		linux.Devices = in.nodes
 	}
 	if len(in.rules) > in.before {

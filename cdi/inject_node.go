@@ -12,9 +12,6 @@ import (
 
 // prepareNode makes the device and its cgroup rule.
 func (in *injection) prepareNode(n *DeviceNode) error {
-	if in.nodes == nil {
-		in.beginNodes()
-	}
 	d := oci.LinuxDevice{Path: n.Path, Type: n.Type, Major: n.Major, Minor: n.Minor}
 	if d.Type == "" || d.Major == 0 && d.Type != "p" {
 		host := n.HostPath
@@ -75,10 +72,10 @@ func (in *injection) beginNodes() {
 		}
 	}
 	n := in.counts.nodes
-	in.nodes = append(make([]oci.LinuxDevice, 0, len(have)+n), have...)
-	in.rules = append(make([]oci.LinuxDeviceCgroup, 0, len(rules)+n), rules...)
+	in.nodes = append(room(in.nodes, len(have)+n), have...)
+	in.rules = append(room(in.rules, len(rules)+n), rules...)
 	in.before = len(rules)
-	in.numbers = make([]numbers, 0, n)
+	in.numbers = room(in.numbers, n)
 	in.names.begin(len(have) + n)
 	for i := range have {
 		in.names.have(have[i].Path)

@@ -126,7 +126,8 @@ func measureInject(t task) (figures, error) {
 			containers[i] = container()
 		}
 		f, err := measure(func() error {
-			for _, c := range containers {
+			for i, c := range containers {
+				containers[i] = nil // garbage, once it is injected into
 				if err := l.inject(c, devices...); err != nil {
 					return err
 				}
