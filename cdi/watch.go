@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,9 @@ const (
 // Watch keeps the index up to date until ctx ends, and returns nil then. It
 // follows directories that appear later, links on the way to a directory or file
 // (such as a ConfigMap's ..data) and what they lead to. Without inotify, or where
-// that fails, it looks at the directories every second.
+// that fails, it looks at the directories every second. What the kernel tells
+// nobody, such as a change on another machine or a file system mounted over a
+// directory, is seen with the next Refresh.
 func (x *Index) Watch(ctx context.Context) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -66,8 +69,9 @@ type watcher struct {
 	// spec files in a spec directory.
 	names map[string]map[string]bool
 	infos map[string]os.FileInfo // of the directories when they were watched
-	// real is the number of the spec directory that a watched one is.
-	real map[string]int
+	// real are the numbers of the spec directories that a watched one is: several
+	// where they lead to the same.
+	real map[string][]int
 
 	// blind says that a directory cannot be watched, for lack of permission or
 	// of watches: then all are looked at now and again too.
@@ -91,6 +95,7 @@ func (w *watcher) follow() {
 				_ = w.fsn.Remove(dir) // it may be gone, and its watch with it
 			}
 		}
+		maps.DeleteFunc(w.infos, func(dir string, _ os.FileInfo) bool { return w.names[dir] == nil })
 		added := false
 		for dir := range w.names {
 			added = w.watch(dir, watched[dir]) || added
@@ -126,8 +131,8 @@ func (w *watcher) watch(dir string, watched bool) bool {
 
 // wanted lists the directories to watch: the spec directories, and wherever a
 // name stands on the way to one of them or to a file that one links to.
-func (w *watcher) wanted() (names map[string]map[string]bool, real map[string]int) {
-	names, real = map[string]map[string]bool{}, map[string]int{}
+func (w *watcher) wanted() (names map[string]map[string]bool, real map[string][]int) {
+	names, real = map[string]map[string]bool{}, map[string][]int{}
 	on := func(path string) string {
 		steps, end := chain(path)
 		for _, s := range steps {
@@ -142,7 +147,7 @@ func (w *watcher) wanted() (names map[string]map[string]bool, real map[string]in
 	for i, d := range w.index.dirs {
 		end := on(d.path)
 		if fi, err := os.Stat(end); err == nil && fi.IsDir() {
-			real[end] = i
+			real[end] = append(real[end], i)
 			if names[end] == nil {
 				names[end] = map[string]bool{}
 			}
@@ -255,17 +260,18 @@ func (w *watcher) note(e fsnotify.Event) bool {
 		w.all = true
 		return true
 	}
-	i, spec := w.real[dir]
-	if !spec || !isSpecName(name) {
+	if len(w.real[dir]) == 0 || !isSpecName(name) {
 		return false
 	}
 	if w.files == nil {
 		w.files = map[int]map[string]bool{}
 	}
-	if w.files[i] == nil {
-		w.files[i] = map[string]bool{}
+	for _, i := range w.real[dir] {
+		if w.files[i] == nil {
+			w.files[i] = map[string]bool{}
+		}
+		w.files[i][name] = true
 	}
-	w.files[i][name] = true
 	return true
 }
 

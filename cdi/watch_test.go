@@ -127,6 +127,76 @@ func TestWatchLinkedDir(t *testing.T) {
 	eventually(t, x, "a change behind the link", func() bool { return from(x, "v.com/c=d") == "3" })
 }
 
+// TestWatchSameDir: one directory under two names, as /run/cdi and /var/run/cdi are.
+func TestWatchSameDir(t *testing.T) {
+	base := t.TempDir()
+	putSpec(t, base+"/run/a.json", "v.com/c", "1", "d")
+	must(t, os.Symlink("run", base+"/var-run"))
+	x := watched(t, base+"/run", base+"/var-run")
+	sees := func(what, mark, low, high string) {
+		t.Helper()
+		eventually(t, x, what, func() bool {
+			e, _ := x.Snapshot().Explain("v.com/c=d")
+			return from(x, "v.com/c=d") == mark && e.File == high && strings.Join(e.Shadowed, " ") == low
+		})
+	}
+	sees("the first", "1", base+"/run/a.json", base+"/var-run/a.json")
+	putSpec(t, base+"/run/a.json", "v.com/other", "1", "d")
+	putSpec(t, base+"/run/b.json", "v.com/c", "2", "d")
+	sees("another file", "2", base+"/run/b.json", base+"/var-run/b.json")
+	must(t, os.Remove(base+"/run/b.json"))
+	eventually(t, x, "a file removed", func() bool { return len(x.Snapshot().Specs()) == 2 && len(x.Snapshot().Devices()) == 1 })
+}
+
+// TestWatchFileInPlace: a file takes the directory's place, and the directory comes
+// back.
+func TestWatchFileInPlace(t *testing.T) {
+	base := t.TempDir()
+	dir := base + "/cdi"
+	putSpec(t, dir+"/a.json", "v.com/c", "1", "d")
+	x := watched(t, dir)
+	eventually(t, x, "the first", func() bool { return from(x, "v.com/c=d") == "1" })
+	must(t, os.Rename(dir, base+"/away"))
+	must(t, os.WriteFile(dir, nil, 0o644))
+	eventually(t, x, "a file", func() bool { return x.Snapshot().Errors()[dir] != nil && len(x.Snapshot().Devices()) == 0 })
+	must(t, os.Remove(dir))
+	must(t, os.Rename(base+"/away", dir))
+	eventually(t, x, "the directory again", func() bool { return from(x, "v.com/c=d") == "1" })
+	putSpec(t, dir+"/a.json", "v.com/c", "2", "d")
+	eventually(t, x, "a change in it", func() bool { return from(x, "v.com/c=d") == "2" })
+}
+
+// TestWatchOverflow: when events are lost, everything is looked at.
+func TestWatchOverflow(t *testing.T) {
+	w := watcher{fsn: &fsnotify.Watcher{Errors: make(chan error, 1)}}
+	w.fsn.Errors <- fsnotify.ErrEventOverflow
+	if err := w.wait(t.Context()); err != nil || !w.all {
+		t.Errorf("all: %v, %v", w.all, err)
+	}
+}
+
+// TestWatchForgets: what is no longer watched takes no memory, however often a
+// ConfigMap changes.
+func TestWatchForgets(t *testing.T) {
+	dir := t.TempDir()
+	fsn, err := fsnotify.NewWatcher()
+	must(t, err)
+	defer fsn.Close()
+	x := NewIndex([]string{dir})
+	w := watcher{index: x, fsn: fsn, infos: map[string]os.FileInfo{}}
+	for i := range 5 {
+		version := fmt.Sprint("..v", i)
+		putSpec(t, filepath.Join(dir, version, "a.json"), "v.com/c", "1", "d")
+		_ = os.Remove(dir + "/a.json")
+		must(t, os.Symlink(version+"/a.json", dir+"/a.json"))
+		x.Refresh()
+		w.follow()
+	}
+	if len(w.infos) != len(w.names) {
+		t.Errorf("%d directories are known, %d are watched", len(w.infos), len(w.names))
+	}
+}
+
 // TestPoll: without inotify, changes are found by looking.
 func TestPoll(t *testing.T) {
 	dir := t.TempDir()
