@@ -138,6 +138,7 @@ type Host struct {
 	Hook string
 
 	interval time.Duration // of polling; 0 is defaultPoll
+	unasked  time.Duration // between looks without an event; 0 is defaultUnasked
 }
 
 // List finds every device, ordered by kind and name. A node that is part of a

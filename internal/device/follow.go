@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -11,9 +12,14 @@ import (
 // links and sets owners only after the kernel has told of a device.
 var settling = []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second}
 
+// defaultUnasked is how often devices are looked at though nobody has told of a
+// change: NVIDIA's driver makes its nodes without a word, and so does a person
+// with mknod.
+const defaultUnasked = 30 * time.Second
+
 // Looks tells when to look at devices (List, Find, FindEach) for whoever is to
-// know at all times which there are: at the start, and some times after each
-// change. Looks that nobody was there for become one. The channel is closed when
+// know at all times which there are: at the start, some times after each
+// change, and every half minute. Looks that nobody was there for become one. The channel is closed when
 // ctx ends.
 func (h Host) Looks(ctx context.Context) (<-chan struct{}, error) {
 	events, err := h.Watch(ctx)
@@ -44,10 +50,11 @@ func (h Host) Looks(ctx context.Context) (<-chan struct{}, error) {
 				case looks <- struct{}{}:
 				default: // the last one was not taken up yet
 				}
+				next := cmp.Or(h.unasked, defaultUnasked)
 				if len(later) > 0 {
-					settle.Reset(later[0])
-					later = later[1:]
+					next, later = later[0], later[1:]
 				}
+				settle.Reset(next)
 			}
 		}
 	}()

@@ -3,6 +3,7 @@ package device
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"path"
 	"strings"
 )
 
@@ -68,9 +69,12 @@ func settle(devices []Device) {
 }
 
 // busName names hardware by where it is on its bus: its PCI address, or for
-// other buses (platform, ACPI, virtual) the name there. It is "" for a device
-// that is nowhere.
+// other buses (platform, ACPI, virtual) the name there. What is behind USB, where
+// no place lasts, is named for what it is. It is "" for a device that is nowhere.
 func busName(d sysdev) string {
+	if usb := d.usb(); usb.path != "" {
+		return safeName("usb", usbID(usb), d.usbInterface().attr("bInterfaceNumber"))
+	}
 	if pci := d.pci(); pci.path != "" {
 		return safeName("pci", pci.name())
 	}
@@ -91,7 +95,18 @@ func usbID(d sysdev) string {
 	if model == "" {
 		model = d.hex("idProduct")
 	}
-	return strings.Join(compact([]string{maker, model, udevName(d.attr("serial"))}), "_")
+	return strings.Join(compact([]string{maker, model, udevName(usbSerial(d))}), "_")
+}
+
+// usbSerial is the serial number of a USB device, if it is one that udev goes by:
+// of ASCII, without control characters and commas.
+func usbSerial(d sysdev) string {
+	serial := strings.TrimSuffix(d.read(path.Join(d.path, "serial")), "\n")
+	odd := func(r rune) bool { return r < ' ' || r > 0x7f || r == ',' }
+	if strings.ContainsFunc(serial, odd) {
+		return ""
+	}
+	return serial
 }
 
 // udevName replaces what udev replaces in the name of a link.

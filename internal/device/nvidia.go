@@ -118,12 +118,10 @@ func (d driver) gpu(g gpu, control []Node) []Device {
 	a.set(AttrUUID, g.uuid)
 	a.set(AttrModel, g.model)
 	a.set(AttrVersion, d.version)
-	name := safeName(g.uuid)
-	switch {
-	case name == "" && g.pci != "":
+	// Not the UUID: before anybody has used the GPU the driver does not tell it.
+	name := "nvidia" + g.minor
+	if g.pci != "" {
 		name = safeName("pci", g.pci)
-	case name == "":
-		name = "nvidia" + g.minor
 	}
 	whole := Device{Name: name, Attributes: a, place: g.pci, sys: hardware.path}
 	whole.Nodes = append(append(slices.Clone(nodes), control...), d.drm(g.pci)...)

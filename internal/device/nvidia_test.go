@@ -63,20 +63,20 @@ func TestNVIDIA(t *testing.T) {
 	f := nvidiaHost(t, "")
 	const control = " /dev/nvidiactl /dev/nvidia-uvm /dev/nvidia-uvm-tools /dev/nvidia-modeset"
 	same(t, summary(f.find("nvidia")), `
-		nvidia `+uuid+`: /dev/nvidia0`+control+` /dev/dri/card0 /dev/dri/by-path/pci-0000:41:00.0-card</dev/dri/card0
-		nvidia `+uuid+`-gi1-ci0: /dev/nvidia0 /dev/nvidia-caps/nvidia-cap12 /dev/nvidia-caps/nvidia-cap13`+control+`
 		nvidia control: /dev/nvidiactl /dev/nvidia-uvm /dev/nvidia-uvm-tools /dev/nvidia-modeset
 		nvidia imex-channel0: /dev/nvidia-caps-imex-channels/channel0
 		nvidia mig-config: /dev/nvidia-caps/nvidia-cap1
 		nvidia mig-monitor: /dev/nvidia-caps/nvidia-cap2
 		nvidia pci-0000_01_00.0: /dev/nvidia1`+control+` /dev/dri/card1 /dev/dri/by-path/pci-0000:01:00.0-card</dev/dri/card1
+		nvidia pci-0000_41_00.0: /dev/nvidia0`+control+` /dev/dri/card0 /dev/dri/by-path/pci-0000:41:00.0-card</dev/dri/card0
+		nvidia pci-0000_41_00.0-gi1-ci0: /dev/nvidia0 /dev/nvidia-caps/nvidia-cap12 /dev/nvidia-caps/nvidia-cap13`+control+`
 	`)
 	d := f.find("nvidia:" + uuid)[0]
 	if a := d.Attributes; a[AttrModel] != "NVIDIA A100-PCIE-40GB" || a[AttrVersion] != "550.54.15" || a[AttrPCI] != "0000:41:00.0" || a[AttrDriver] != "nvidia" {
 		t.Errorf("attributes %v", a)
 	}
 	same(t, summary(f.find("/dev/nvidiactl")), "nvidia nvidiactl: /dev/nvidiactl\n")
-	if d := f.find("/dev/nvidia0"); len(d) != 1 || d[0].Name != uuid+"-gpu" || d[0].Libraries != nil {
+	if d := f.find("/dev/nvidia0"); len(d) != 1 || d[0].Name != "pci-0000_41_00.0-gpu" || d[0].Libraries != nil {
 		t.Errorf("by path: %+v", d)
 	}
 }

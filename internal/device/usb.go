@@ -25,7 +25,7 @@ func (s *scan) usbDevices() []Device {
 			continue
 		}
 		all = append(all, Device{
-			Name: safeName("usb", vendor, product, d.attr("serial")), Nodes: []Node{n}, Attributes: describe(d),
+			Name: safeName("usb", vendor, product, usbSerial(d)), Nodes: []Node{n}, Attributes: describe(d),
 			place: "port" + clean(d.name()), sys: d.path,
 		})
 	}
@@ -122,7 +122,6 @@ func (s *scan) soundCards() []Device {
 		hardware := card.hardware()
 		d := Device{Name: busName(hardware), Attributes: describe(hardware), place: card.attr("id"), sys: card.path}
 		if usb := hardware.usb(); usb.path != "" {
-			d.Name = safeName("usb", usbID(usb), hardware.usbInterface().attr("bInterfaceNumber"))
 			d.place = "port" + clean(usb.name())
 		}
 		attributes(d.Attributes).set(AttrKernel, clean(card.name()))

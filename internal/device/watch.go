@@ -125,13 +125,24 @@ func next(socket *os.File) (Event, error) {
 			continue
 		case failed != nil:
 			return Event{}, failed
-		case flags&unix.MSG_TRUNC != 0 || !fromKernel(from):
-			continue
 		}
-		if e, err := parseUevent(buf[:n]); err == nil {
+		if e, ok := message(buf[:n], flags, from); ok {
 			return e, nil
 		}
 	}
+}
+
+// message is what a message of the kernel's says; one that was cut is one that
+// was lost.
+func message(data []byte, flags int, from unix.Sockaddr) (Event, bool) {
+	if !fromKernel(from) {
+		return Event{}, false
+	}
+	if flags&unix.MSG_TRUNC != 0 {
+		return Event{Action: Rescan}, true
+	}
+	e, err := parseUevent(data)
+	return e, err == nil
 }
 
 // fromKernel keeps out what other processes send: port 0 is the kernel's alone.
