@@ -69,7 +69,7 @@ with --add the devices of that stay, unless they are found anew. --list shows wh
 	f.BoolVar(&o.list, "list", false, "list the devices that are found, and make nothing")
 	f.StringVar(&o.host.Root, "host-root", "", "directory that holds the host's dev, sys and proc (default /)")
 	f.StringVar(&o.host.DriverRoot, "driver-root", "", "where NVIDIA's driver is installed")
-	f.StringVar(&o.host.Hook, "hook", "", "the hook program on the host (default /usr/bin/fairlead-hook)")
+	f.StringVar(&o.host.Hook, "hook", "", "the hook program on the host (default where it is installed)")
 	_ = cmd.RegisterFlagCompletionFunc("host-root", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
 	_ = cmd.RegisterFlagCompletionFunc("driver-root", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
 	_ = cmd.RegisterFlagCompletionFunc("hook", completeFiles)
@@ -111,6 +111,9 @@ func (d *devices) generate(cmd *cobra.Command, o *cdiGeneration, args []string) 
 		return usage(cmd, "--add is for --write")
 	case o.store && cmd.Flags().Changed("output"):
 		return usage(cmd, "--write writes JSON; for -o %s name an --output-file", o.format)
+	}
+	if o.host.Hook == "" && o.host.Root == "" {
+		o.host.Hook = findHook(hookDirs())
 	}
 	found, err := o.find(cmd.Context(), args)
 	if err != nil {
@@ -191,9 +194,10 @@ func (o *cdiGeneration) specs(found []device.Device) ([]*cdi.Spec, error) {
 	}
 	var specs []*cdi.Spec
 	for _, class := range classes {
-		s := o.host.Spec(o.vendor+"/"+class, distinct(byClass[class]))
+		kind := o.vendor + "/" + class
+		s := o.host.Spec(kind, distinct(byClass[class]))
 		if o.name != "" {
-			unite(s, o.name)
+			s = o.host.SpecOfOne(kind, o.name, byClass[class])
 		}
 		if err := cdi.Validate(s); err != nil {
 			// Its vendor, class and name are those of the command line.
@@ -217,29 +221,6 @@ func distinct(found []device.Device) []device.Device {
 		}
 	}
 	return found
-}
-
-// unite makes one device of all that a spec has.
-func unite(s *cdi.Spec, name string) {
-	var e cdi.ContainerEdits
-	for _, d := range s.Devices {
-		more := d.ContainerEdits
-		e.Env = appendNew(e.Env, more.Env)
-		e.DeviceNodes = appendNew(e.DeviceNodes, more.DeviceNodes)
-		e.Mounts = appendNew(e.Mounts, more.Mounts)
-		e.Hooks = appendNew(e.Hooks, more.Hooks)
-	}
-	s.Devices = []cdi.Device{{Name: name, ContainerEdits: e}}
-	s.Version = cdi.MinimumVersion(s)
-}
-
-func appendNew[T any](list, more []T) []T {
-	for _, v := range more {
-		if !slices.ContainsFunc(list, func(have T) bool { return reflect.DeepEqual(have, v) }) {
-			list = append(list, v)
-		}
-	}
-	return list
 }
 
 func kindsOf(specs []*cdi.Spec) (kinds []string) {
