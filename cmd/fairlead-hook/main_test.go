@@ -113,7 +113,7 @@ func (c *container) readlink(name string) string {
 
 // TestSpellings: flags as the specification writes them, and as others do.
 //
-// Req: CDI-101, CDI-102, CDI-107, CDI-112, CDI-113, CDI-119
+// Req: CDI-102, CDI-107, CDI-113, CDI-119
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	c := newContainer(t)

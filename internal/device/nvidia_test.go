@@ -164,7 +164,7 @@ func TestNVIDIABare(t *testing.T) {
 // What all devices of a spec bring is stated once, and the spec is one that our
 // own reader takes.
 //
-// Req: CDI-052, CDI-058
+// Req: CDI-052
 func TestSpec(t *testing.T) {
 	f := nvidiaHost(t, "")
 	h := f.host()
