@@ -4,7 +4,7 @@
 // time of a command that is done in 20 ms.
 //
 // Go initialises packages that are ready in the order of their import paths, and
-// this one needs nothing that others make: it comes before most.
+// this one needs nothing that others make: it comes before the larger ones.
 package lategc
 
 import "runtime/debug"
