@@ -33,8 +33,10 @@ test: prerequisites ## all tests, with the race detector
 lint: ## formatting, go vet, staticcheck, layering, tidy modules
 	sh scripts/lint.sh
 
-bench: build ## the table of docs/reference/performance.md
+bench: build ## the tables of docs/reference/performance.md
 	@PATH="$(CURDIR)/bin:$$PATH" go run ./internal/bench
+	@$(MAKE) --no-print-directory bench-cdi
+	go test ./cmd/fairlead-hook -run '^$$' -bench .
 
 bench-cdi: build ## our CDI library beside upstream's, in a module of its own
 	cd internal/bench/cdi && go run . -program ../../../bin/fairlead
