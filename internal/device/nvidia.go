@@ -25,7 +25,7 @@ func (s *scan) nvidia() []Device {
 		all = append(all, driver.gpu(g, control)...)
 	}
 	if len(all) == 0 && len(control) == 0 {
-		return nil
+		return s.wsl()
 	}
 	if len(control) > 0 {
 		all = append(all, Device{Name: "control", Nodes: control, Attributes: attributes{}})

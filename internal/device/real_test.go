@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"path"
 	"testing"
 	"time"
 
@@ -20,6 +21,41 @@ func TestNVIDIANameLasts(t *testing.T) {
 	if d := f.find("nvidia:" + uuid); len(d) != 2 {
 		t.Errorf("by its UUID:\n%s", summary(d)) // the GPU and its slice
 	}
+}
+
+// TestWSL: in Windows' Linux there is one node for every GPU, and the driver's
+// files are in a directory of Windows' own, beside those of other makers.
+func TestWSL(t *testing.T) {
+	f := newFixture(t)
+	f.device("virtual/misc/dxg", "misc", "dxg", "10:125")
+	const store, other = "usr/lib/wsl/drivers/nv_dispsi.inf_amd64_7cc7/", "usr/lib/wsl/drivers/iigd_dch.inf_amd64_7365/"
+	same(t, names(f.find("nvidia")), "")
+	for _, name := range []string{
+		store + "libcuda.so.1.1", store + "libnvidia-ml.so.1", store + "nvcubins.bin", store + "nvidia-smi", store + "nv.inf",
+		other + "libigc.so", "usr/lib/wsl/lib/libdxcore.so",
+	} {
+		f.file(name, "x")
+	}
+	d := f.find("nvidia")
+	same(t, summary(d), "nvidia dxg: /dev/dxg\n")
+	e := f.host().Edits(d[0])
+	got := ""
+	for _, m := range e.Mounts {
+		got += m.HostPath + " " + m.ContainerPath + "\n"
+	}
+	for _, arg := range e.Hooks[0].Args[1:] {
+		got += arg + "\n"
+	}
+	same(t, got, `
+		/`+store+`nvidia-smi /usr/bin/nvidia-smi
+		/`+store+`nvcubins.bin /`+store+`nvcubins.bin
+		/usr/lib/wsl/lib/libdxcore.so /usr/lib/wsl/lib/libdxcore.so
+		/`+store+`libcuda.so.1.1 /`+store+`libcuda.so.1.1
+		/`+store+`libnvidia-ml.so.1 /`+store+`libnvidia-ml.so.1
+		update-ldcache
+		--folder=/usr/lib/wsl/lib
+		--folder=/`+path.Dir("/" + store)[1:]+`
+	`)
 }
 
 func names(devices []Device) string {
