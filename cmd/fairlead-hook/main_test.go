@@ -28,16 +28,16 @@ func testMain(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	program = dir + "/fairlead-hook"
-	if err := build(program, ""); err != nil {
+	if err := build(program, "", "."); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
 }
 
-// build builds the hook as it is released, but for what is stamped.
-func build(file, stamp string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= "+stamp, "-o", file, ".")
+// build builds a program as the hook is released, but for what is stamped.
+func build(file, stamp, source string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= "+stamp, "-o", file, source)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
@@ -264,7 +264,7 @@ func TestDeadline(t *testing.T) {
 	t.Parallel()
 	c := newContainer(t)
 	hurried := t.TempDir() + "/fairlead-hook"
-	c.check(build(hurried, "-X main.deadline=100ms"))
+	c.check(build(hurried, "-X main.deadline=100ms", "."))
 	r, w, err := os.Pipe()
 	c.check(err)
 	defer func() { _, _ = r.Close(), w.Close() }()
