@@ -147,9 +147,12 @@ func FuzzJSON(f *testing.F) {
 func FuzzYAML(f *testing.F) {
 	addCases(f, ".yaml")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if s, err := Parse("x.yaml", text); err == nil {
-			comesBack(t, s)
+		s, err := Parse("x.yaml", text)
+		if err != nil {
+			checkPlaces(t, err, text)
+			return
 		}
+		comesBack(t, s)
 	})
 }
 
