@@ -61,7 +61,7 @@ func ParseFolder(s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if strings.ContainsAny(s, "#\n") || strings.TrimSpace(s) != s {
+	if strings.ContainsAny(s, "#=\n") || strings.TrimSpace(s) != s {
 		return "", fmt.Errorf("path %q: %s cannot hold it", s, confFile)
 	}
 	return s, nil

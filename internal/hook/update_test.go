@@ -331,7 +331,7 @@ func TestFolderThatIsNone(t *testing.T) {
 	if err := w.open().UpdateCache([]string{"/opt/file"}); !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("%v", err)
 	}
-	for _, s := range []string{"", "opt", "/opt/../x", "/opt#x", "/a\n/b", "/opt "} {
+	for _, s := range []string{"/a=b", "", "opt", "/opt/../x", "/opt#x", "/a\n/b", "/opt "} {
 		if got, err := ParseFolder(s); err == nil {
 			t.Errorf("%q is taken for %q", s, got)
 		}

@@ -32,7 +32,8 @@ func ParseConf(data []byte) ([]Directive, error) {
 		case word == "include" && rest != "":
 			directives = append(directives, Directive{Include: strings.FieldsFunc(rest, isBlank)})
 		default:
-			if dir := strings.TrimRight(line, "/"); dir != "" {
+			dir, _, _ := strings.Cut(line, "=") // the type of its libraries, which no dynamic linker honours any more
+			if dir = strings.TrimRight(strings.TrimRight(dir, space), "/"); dir != "" {
 				directives = append(directives, Directive{Dir: dir})
 			}
 		}
