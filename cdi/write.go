@@ -129,10 +129,14 @@ func makeDir(dir string, durable bool) error {
 	return syncDir(above)
 }
 
+// temporary is the pattern of the temporary file of a spec, .NAME.tmp-*, which
+// tells who finds one after a crash whose it is. A file's name has at most 255 bytes.
+func temporary(name string) string { return "." + name[:min(len(name), 200)] + ".tmp-*" }
+
 // replace saves data in dir: a temporary file beside it, which readers pass over
 // since it does not end in .json, and a rename.
 func replace(dir, name string, data []byte, durable bool) (err error) {
-	f, err := os.CreateTemp(dir, ".spec.tmp-*") // with name in it, it might be too long
+	f, err := os.CreateTemp(dir, temporary(name))
 	if err != nil {
 		return err
 	}

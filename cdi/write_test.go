@@ -326,3 +326,13 @@ func FuzzParseDevice(f *testing.F) {
 		}
 	})
 }
+
+// Whoever finds a temporary file after a crash can tell whose it is.
+func TestTemporaryName(t *testing.T) {
+	if got := temporary("fairlead.dev-device_modem.json"); got != ".fairlead.dev-device_modem.json.tmp-*" {
+		t.Error(got)
+	}
+	if got := temporary(strings.Repeat("x", 250) + ".json"); len(got) > 230 {
+		t.Errorf("%d bytes", len(got))
+	}
+}

@@ -33,7 +33,8 @@ A match is one of:
 
 "fairlead cdi generate --list MATCH" shows what fits. One device is to fit, unless
 --all is given; once it is chosen, another that is plugged in beside it changes
-nothing.
+nothing. While it is out, another that fits takes its place: match a serial number
+if it must not.
 
 No runtime gives a running container a node, or takes one away: a container that
 runs while its device is taken out keeps a node of what is gone, and does not get

@@ -1,10 +1,8 @@
 package keeper
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,8 +42,11 @@ func (k *Keeper) newDevice(req *claim.Request, now time.Time) (*entry, error) {
 	d := &claim.Device{DeviceSpec: *req.Device}
 	_, problem := choose(d, found)
 	if problem != "" && len(found) > 0 {
-		return nil, claim.Errorf(claim.CodeConflict, "claim %q: %s", req.Name, problem).
-			WithHint("name one of them, or give --all; see them with: fairlead cdi generate --list '%s'", d.Match)
+		hint := "name one of them, or give --all; see them with: fairlead cdi generate --list '%s'"
+		if len(found) == 1 {
+			hint = "match the node that is wanted; see them with: fairlead cdi generate --list '%s'"
+		}
+		return nil, claim.Errorf(claim.CodeConflict, "claim %q: %s", req.Name, problem).WithHint(hint, d.Match)
 	}
 	e := newEntry(&ledger.Record{
 		Claim: claim.Claim{
@@ -72,21 +73,34 @@ func choose(d *claim.Device, found []device.Device) (chosen []device.Device, pro
 		chosen = found
 	default:
 		i := slices.IndexFunc(found, func(f device.Device) bool { return identity(f) == d.Chosen })
+		if i < 0 { // of twins without serial numbers each gets another name when both are there
+			i = slices.IndexFunc(found, func(f device.Device) bool { return hasNode(d.Nodes, f) })
+		}
 		if i < 0 {
 			return nil, fmt.Sprintf("%d devices fit %s, and one is asked for: %s", len(found), d.Match, strings.Join(identities(found), ", "))
 		}
 		chosen = found[i : i+1]
 	}
-	if d.Path != "" {
-		if n := len(chosen[0].Nodes); n != 1 {
-			return nil, fmt.Sprintf("%s has %d nodes, and cannot be at one path: %s", identity(chosen[0]), n, d.Path)
-		}
-		one := chosen[0]
-		one.Nodes = slices.Clone(one.Nodes)
-		one.Nodes[0].Path = d.Path
-		chosen = []device.Device{one}
+	if d.Path == "" {
+		return chosen, ""
 	}
-	return chosen, ""
+	one := chosen[0]
+	node := one.Nodes[0]
+	if slices.ContainsFunc(one.Nodes, func(n device.Node) bool { return n.HostPath != node.HostPath }) {
+		return nil, fmt.Sprintf("%s has several nodes, and cannot be at the one path %s", identity(one), d.Path)
+	}
+	node.Path = d.Path // and at no other, such as that of a link by id
+	one.Nodes = []device.Node{node}
+	return []device.Device{one}, ""
+}
+
+// hasNode reports whether a device has one of the nodes.
+func hasNode(nodes []claim.DeviceNode, d device.Device) bool {
+	return slices.ContainsFunc(nodesOf([]device.Device{d}), func(n claim.DeviceNode) bool {
+		return slices.ContainsFunc(nodes, func(o claim.DeviceNode) bool {
+			return n.HostPath == o.HostPath && n.Type == o.Type && n.Major == o.Major && n.Minor == o.Minor
+		})
+	})
 }
 
 // identity names a device as a match does.
@@ -113,11 +127,16 @@ func nextOfDevice(rec *ledger.Record, found, carried *[]device.Device) step {
 
 // carryDevice makes the CDI spec and the record say what was found.
 func (k *Keeper) carryDevice(_ context.Context, e *entry, rec *ledger.Record, _ string) error {
+	e.write.Lock() // a claim that is just being stated is durable after this, or gone
+	gone := e.gone()
+	e.write.Unlock()
+	if gone {
+		return errGone
+	}
 	found := e.found.Load()
 	now := *rec.Claim.Device
 	chosen, problem := choose(&now, *found)
-	digest, err := k.writeDevice(rec, chosen)
-	if err != nil {
+	if err := k.writeDevice(rec.Claim.Name, chosen); err != nil {
 		return err
 	}
 	now.Name, now.Found, now.Nodes = "", identities(chosen), nodesOf(chosen)
@@ -129,8 +148,14 @@ func (k *Keeper) carryDevice(_ context.Context, e *entry, rec *ledger.Record, _ 
 			now.Chosen = identity(chosen[0])
 		}
 	}
-	now.Former = former(rec.Claim.Device, now.Nodes)
-	if err := k.recordDevice(e, rec, now, problem, digest); err != nil {
+	stale := staleUsers(goneNodes(rec.Claim.Device, now.Nodes))
+	now.Former = nil
+	for _, u := range stale {
+		if !slices.Contains(now.Former, u.Node) && len(now.Former) < mostFormer {
+			now.Former = append(now.Former, u.Node)
+		}
+	}
+	if err := k.recordDevice(e, rec, now, stale, problem); err != nil {
 		return err
 	}
 	e.carried = found
@@ -138,13 +163,13 @@ func (k *Keeper) carryDevice(_ context.Context, e *entry, rec *ledger.Record, _ 
 }
 
 // recordDevice writes down what has become of a device, if that is news.
-func (k *Keeper) recordDevice(e *entry, rec *ledger.Record, now claim.Device, problem, digest string) error {
+func (k *Keeper) recordDevice(e *entry, rec *ledger.Record, now claim.Device, stale []claim.DeviceUser, problem string) error {
 	phase := claim.PhaseReady
 	if problem != "" {
 		phase = claim.PhasePending
 	}
 	c := &rec.Claim
-	if c.Phase == phase && c.Message == problem && reflect.DeepEqual(*c.Device, now) && rec.Published[""] == digest {
+	if c.Phase == phase && c.Message == problem && reflect.DeepEqual(*c.Device, now) {
 		return nil
 	}
 	return k.result(e, "publish", func(rec *ledger.Record) ([]claim.Event, error) {
@@ -152,15 +177,14 @@ func (k *Keeper) recordDevice(e *entry, rec *ledger.Record, now claim.Device, pr
 		if c.Phase == claim.PhaseReleasing {
 			return nil, nil // its end takes the spec away
 		}
-		events := k.deviceEvents(c.Device, &now, problem)
+		events := k.deviceEvents(c.Device, &now, stale, problem)
 		c.Device, c.Phase, c.Message = &now, phase, problem
-		setPublished(rec, "", digest)
 		return events, nil
 	})
 }
 
 // deviceEvents tell what has changed, and of the containers that cannot see it.
-func (k *Keeper) deviceEvents(was, now *claim.Device, problem string) (events []claim.Event) {
+func (k *Keeper) deviceEvents(was, now *claim.Device, stale []claim.DeviceUser, problem string) (events []claim.Event) {
 	switch {
 	case problem != "" && len(was.Nodes) > 0:
 		events = append(events, k.warning("Gone", "%s; no container is given it meanwhile", problem))
@@ -171,7 +195,7 @@ func (k *Keeper) deviceEvents(was, now *claim.Device, problem string) (events []
 	case !slices.Equal(was.Nodes, now.Nodes):
 		events = append(events, k.event("Changed", "%s is %s now, and was %s", strings.Join(now.Found, ", "), nodeList(now.Nodes), nodeList(was.Nodes)))
 	}
-	for _, u := range staleUsers(now.Former) {
+	for _, u := range stale {
 		events = append(events, k.warning("Stale", "%s", staleness(u)))
 	}
 	return events
@@ -204,24 +228,15 @@ func nodesOf(list []device.Device) (nodes []claim.DeviceNode) {
 	return nodes
 }
 
-// former are the nodes that a claim had and has no more, as far as a container
-// has them still.
-func former(was *claim.Device, now []claim.DeviceNode) []claim.DeviceNode {
-	var gone []claim.DeviceNode
-	for _, n := range append(slices.Clone(was.Former), was.Nodes...) {
-		same := func(o claim.DeviceNode) bool { n.HostPath, o.HostPath = "", ""; return n == o }
+// goneNodes are the nodes that a claim had and has no more.
+func goneNodes(was *claim.Device, now []claim.DeviceNode) (gone []claim.DeviceNode) {
+	for _, n := range slices.Concat(was.Former, was.Nodes) {
+		same := func(o claim.DeviceNode) bool { o.HostPath = n.HostPath; return n == o }
 		if !slices.ContainsFunc(now, same) && !slices.ContainsFunc(gone, same) {
 			gone = append(gone, n)
 		}
 	}
-	users := staleUsers(gone)
-	gone = slices.DeleteFunc(gone, func(n claim.DeviceNode) bool {
-		return !slices.ContainsFunc(users, func(u claim.DeviceUser) bool { return u.Node == n })
-	})
-	if len(gone) == 0 {
-		return nil
-	}
-	return gone[max(0, len(gone)-mostFormer):]
+	return gone
 }
 
 // staleUsers are the containers that have one of the nodes. What cannot be looked
@@ -248,36 +263,27 @@ func staleUsers(nodes []claim.DeviceNode) (users []claim.DeviceUser) {
 }
 
 // writeDevice makes the CDI spec be that of the devices, or not be there if there
-// are none. It returns the digest of what is published.
-func (k *Keeper) writeDevice(rec *ledger.Record, chosen []device.Device) (digest string, err error) {
-	name := rec.Claim.Name
+// are none. One that is as it should be already is left alone.
+func (k *Keeper) writeDevice(name string, chosen []device.Device) error {
 	if k.cfg.CDIDir == "" {
-		return "", nil
+		return nil
 	}
 	if len(chosen) == 0 {
-		return "", k.withdrawDevice(name)
+		return k.withdrawDevice(name)
 	}
 	spec := k.cfg.Devices.SpecOfOne(deviceKind, name, chosen)
 	edits := &spec.Devices[0].ContainerEdits
 	edits.Env = append(edits.Env, creds.DevicePointers(name, chosen[0].Nodes[0].Path)...)
-	text, err := json.Marshal(spec)
+	text, err := cdi.Marshal(spec)
 	if err != nil {
-		return "", fmt.Errorf("make the CDI spec of claim %q: %w", name, err)
+		return fmt.Errorf("make the CDI spec of claim %q: %w", name, err)
 	}
-	sum := sha256.Sum256(text)
-	digest = hex.EncodeToString(sum[:])
-	if digest == rec.Published[""] && k.isThere(deviceFile(name)) {
-		return digest, nil
+	if old, err := os.ReadFile(filepath.Join(k.cfg.CDIDir, deviceFile(name))); err == nil && bytes.Equal(old, text) {
+		return nil
 	}
 	at("publish:spec")
 	// Without fsync: what a power cut leaves behind is written again.
-	return digest, cdi.Write(k.cfg.CDIDir, deviceFile(name), spec, cdi.NoSync)
-}
-
-// isThere reports whether a spec of ours is there, whole.
-func (k *Keeper) isThere(file string) bool {
-	fi, err := os.Lstat(filepath.Join(k.cfg.CDIDir, file))
-	return err == nil && fi.Mode().IsRegular() && fi.Size() > 0
+	return cdi.Write(k.cfg.CDIDir, deviceFile(name), spec, cdi.NoSync)
 }
 
 func (k *Keeper) withdrawDevice(name string) error {

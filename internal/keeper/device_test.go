@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlead/fairlead/cdi"
 	"github.com/fairlead/fairlead/internal/claim"
+	"github.com/fairlead/fairlead/internal/device"
 	"github.com/fairlead/fairlead/internal/testenv"
 )
 
@@ -281,11 +282,50 @@ func TestDevicesAfterARestart(t *testing.T) {
 		t.Error("the spec was not written again")
 	}
 	closeAll()
+	// A kill after another spec was written, and before that was written down.
+	if err := os.WriteFile(file, []byte(`{"cdiVersion":"0.3.0","kind":"fairlead.dev/device","devices":[]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	k, closeAll = h.start(t, v.endpoint)
+	settled(t, k, "modem")
+	if s := h.spec(t, "modem"); len(s.Devices) != 1 || s.Devices[0].ContainerEdits.DeviceNodes[0].Path != "/dev/modem" {
+		t.Errorf("a spec that says something else stays: %+v", s)
+	}
+	closeAll()
 	unplug(t, h.root, "modem") // while nobody looks
 	k = h.open(t, v.endpoint)
 	settled(t, k, "modem")
 	if c, _ := k.Get("modem"); c.Phase != claim.PhasePending || h.spec(t, "modem") != nil {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	at := func(name string, minor uint32, paths ...string) device.Device {
+		d := device.Device{Kind: device.Serial, Name: name}
+		for _, p := range paths {
+			d.Nodes = append(d.Nodes, device.Node{Path: p, HostPath: paths[len(paths)-1], Type: "c", Major: 188, Minor: minor})
+		}
+		return d
+	}
+	had := &claim.Device{Chosen: "serial:FTDI", Nodes: []claim.DeviceNode{{Path: "/dev/ttyUSB0", HostPath: "/dev/ttyUSB0", Type: "c", Major: 188}}}
+	twins := []device.Device{at("FTDI-1-1", 0, "/dev/ttyUSB0"), at("FTDI-1-2", 1, "/dev/ttyUSB1")}
+	if chosen, problem := choose(had, twins); problem != "" || len(chosen) != 1 || chosen[0].Name != "FTDI-1-1" {
+		t.Errorf("a twin without a serial number came: %v, %q", chosen, problem)
+	}
+	had.Nodes[0].Minor = 7
+	if _, problem := choose(had, twins); problem == "" {
+		t.Error("neither of two is the one, and one was taken")
+	}
+	one := &claim.Device{DeviceSpec: claim.DeviceSpec{Path: "/dev/modem"}}
+	chosen, problem := choose(one, []device.Device{at("A", 0, "/dev/serial/by-id/usb-A", "/dev/ttyUSB0")})
+	if problem != "" || len(chosen[0].Nodes) != 1 || chosen[0].Nodes[0].Path != "/dev/modem" || chosen[0].Nodes[0].HostPath != "/dev/ttyUSB0" {
+		t.Errorf("a node with a link: %v, %q", chosen, problem)
+	}
+	card := at("A", 0, "/dev/a")
+	card.Nodes = append(card.Nodes, at("A", 1, "/dev/b").Nodes...)
+	if _, problem := choose(one, []device.Device{card}); !strings.Contains(problem, "several nodes") {
+		t.Errorf("two nodes at one path: %q", problem)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/fairlead/fairlead/internal/claim"
 	"github.com/fairlead/fairlead/internal/device"
@@ -44,15 +45,25 @@ func (k *Keeper) followDevices() {
 }
 
 func (k *Keeper) keepLooking() {
-	looks, err := k.cfg.Devices.Looks(k.ctx)
-	if err != nil {
-		k.log.Error("devices are not followed", "error", err)
-	}
+	var looks <-chan struct{}
+	follow := time.NewTimer(0)
+	defer follow.Stop()
 	for {
 		select {
 		case <-k.ctx.Done():
 			return
-		case <-looks: // nil, where devices are not followed, is never ready
+		case <-follow.C:
+			var err error
+			if looks, err = k.cfg.Devices.Looks(k.ctx); err != nil {
+				k.log.Error("devices are not followed; it is tried again", "error", err, "in", mostRetry)
+				follow.Reset(mostRetry)
+			}
+			continue
+		case _, ok := <-looks:
+			if !ok { // whatever told of changes has broken off
+				looks = nil
+				follow.Reset(leastRetry)
+			}
 		case <-k.devices.look:
 		}
 		k.lookForDevices(k.ctx)
@@ -62,12 +73,21 @@ func (k *Keeper) keepLooking() {
 // lookForDevices looks once for the devices of all claims, and has those claims
 // reconciled for which something has changed.
 func (k *Keeper) lookForDevices(ctx context.Context) {
-	claims := k.deviceClaims()
-	matches := make([]device.Match, len(claims))
-	for i, e := range claims {
-		if rec := e.rec.Load(); rec != nil {
-			matches[i], _ = device.ParseMatch(rec.Claim.Device.Match) // it was read when the claim was made
+	var claims []*entry
+	var matches []device.Match
+	for _, e := range k.deviceClaims() {
+		rec := e.rec.Load()
+		if rec == nil {
+			continue
 		}
+		m, err := device.ParseMatch(rec.Claim.Device.Match)
+		if err != nil { // another version of this program took it
+			k.log.Error("a device cannot be looked for", "claim", e.name, "error", err)
+			e.found.CompareAndSwap(nil, &[]device.Device{})
+			k.kick(e)
+			continue
+		}
+		claims, matches = append(claims, e), append(matches, m)
 	}
 	found, err := k.cfg.Devices.FindEach(ctx, matches...)
 	if err != nil {

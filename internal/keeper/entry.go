@@ -228,7 +228,7 @@ func (k *Keeper) rest(e *entry, rec *ledger.Record, due time.Time, pause time.Du
 			due = again
 		}
 	}
-	if isDevice := rec.Claim.Kind == claim.KindDevice; isDevice && e.found.Load() != nil || !isDevice && (!asleep || !k.isOurs(rec.Claim.Driver)) {
+	if isDevice := rec.Claim.Kind == claim.KindDevice; isDevice && (e.found.Load() != nil || rec.Claim.Phase == claim.PhaseReleasing) || !isDevice && (!asleep || !k.isOurs(rec.Claim.Driver)) {
 		k.lookedAt(e)
 	}
 	if !due.IsZero() {

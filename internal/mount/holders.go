@@ -1,7 +1,6 @@
 package mount
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 // path.
 type Holder struct {
 	PID          int    // the first process of its namespace
-	Comm         string // its name, of at most 15 bytes; not to be trusted
+	Comm         string // its name, as in User
 	Path         string // the node, as the process sees it
 	Type         string // "b" or "c"
 	Major, Minor uint32
@@ -27,14 +26,15 @@ const resolveCached = 0x20
 // it. There is one Holder for each namespace and path, by process id. Processes
 // that the caller may not look at are passed over, as in Users.
 //
-// What a container has mounted cannot hold the caller up: only nodes on the file
-// systems of a kernel are looked at, and only what it has in memory. Nodes of a
-// container are, since its /dev is a tmpfs.
+// What a container has mounted cannot hold the caller up: only nodes are looked at
+// that lie on a tmpfs, as a container's /dev does, or that are mounted one by one
+// from the host's, and only what the kernel has in memory. The host's own /dev is
+// passed over: a service with a mount namespace of its own sees what the host sees.
 func Holders(paths []string) ([]Holder, error) {
 	var holders []Holder
 	err := elsewhere(func(u User, entries []entry) {
 		for _, path := range paths {
-			if !onMemory(entries, path) {
+			if !ofContainer(entries, path) {
 				continue
 			}
 			if h, ok := nodeOf(u.PID, path); ok {
@@ -46,16 +46,17 @@ func Holders(paths []string) ([]Holder, error) {
 	return holders, err
 }
 
-// onMemory reports whether path lies on a file system without a disk, a network
-// or a process behind it.
-func onMemory(entries []entry, path string) bool {
+// ofContainer reports whether what is at path is a container's own node: on a file
+// system without a disk, a network or a process behind it, and not in the host's
+// /dev.
+func ofContainer(entries []entry, path string) bool {
 	on := entry{}
 	for _, e := range entries { // the last of those that are over path is on top
 		if e.point == path || strings.HasPrefix(path, strings.TrimSuffix(e.point, "/")+"/") {
 			on = e
 		}
 	}
-	return slices.Contains([]string{"tmpfs", "devtmpfs", "ramfs"}, on.fsType)
+	return on.fsType == "tmpfs" || on.fsType == "ramfs" || on.fsType == "devtmpfs" && on.point == path
 }
 
 // nodeOf looks at a path of a process's: without following a link, and without

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +17,7 @@ import (
 // User is a process in another mount namespace, with what is mounted there.
 type User struct {
 	PID       int    // the first process of its namespace
-	Comm      string // its name, of at most 15 bytes; not to be trusted
+	Comm      string // its name, of at most 15 characters that can be printed; not to be trusted
 	Namespace string // as in mnt:[4026531841]
 	Point     string // where it is mounted, seen from the process
 }
@@ -75,9 +76,19 @@ func elsewhere(fn func(u User, entries []entry)) error {
 			return fmt.Errorf("process %d: %w", pid, err)
 		}
 		comm, _ := os.ReadFile(proc + "/comm")
-		fn(User{PID: pid, Comm: strings.TrimSuffix(string(comm), "\n"), Namespace: namespace}, entries)
+		fn(User{PID: pid, Comm: printable(strings.TrimSuffix(string(comm), "\n")), Namespace: namespace}, entries)
 	}
 	return nil
+}
+
+// printable makes a name that a process gave itself fit for a terminal and a log.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(name, "?"))
 }
 
 // place is a directory, told apart from all others in every mount namespace.
