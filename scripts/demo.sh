@@ -19,11 +19,11 @@ examples=$(cd "$(dirname "$0")/../examples" && pwd)
 
 cleanup() {
 	if [ -n "$daemon" ]; then
-		fairlead release "$name" --force >/dev/null 2>&1 || true
+		fairlead release "$name" "$name-dev" --force --if-exists >/dev/null 2>&1 || true
 		kill "$daemon" 2>/dev/null || true
 		wait "$daemon" 2>/dev/null || true
 	fi
-	rm -f "$specs/fairlead.dev-$name.json" "$specs/example.com-$name.json"
+	rm -f "$specs/fairlead.dev-device_$name-dev.json" "$specs/example.com-$name.json"
 	rm -rf "$work" "$run"
 }
 trap cleanup EXIT
@@ -133,7 +133,7 @@ if has s3cmd; then
 	show "fairlead exec $name -- sh -c 's3cmd -c $files/s3cfg ls s3://\$BUCKET_NAME'"
 fi
 
-step "A device of this host becomes one that any runtime can hand over."
+step "A device of this host is claimed in the same way, by what it is: it is found again after a replug."
 device=
 for d in /dev/fuse /dev/kvm; do
 	if [ -c "$d" ]; then device=$d; fi
@@ -141,10 +141,10 @@ done
 if ! containers || [ -z "$device" ]; then
 	echo "skipped: needs root, podman, runc, and /dev/fuse or /dev/kvm"
 else
-	show "fairlead cdi generate $device --class $name --write"
-	show "fairlead cdi devices 'fairlead.dev/$name=*'"
-	device_name=$(fairlead cdi devices -o name "fairlead.dev/$name=*" | head -n 1)
-	show "$podman --device $device_name --rootfs /:O sh -c 'ls -l $device && : <>$device && echo it opens'"
+	show "fairlead cdi generate --list $device"
+	show "fairlead claim device $name-dev --match $device"
+	show "$podman --device fairlead.dev/device=$name-dev --rootfs /:O sh -c 'ls -l \$DEVICE_PATH && : <>\$DEVICE_PATH && echo it opens'"
+	show "fairlead release $name-dev"
 fi
 
 step "A device may bring libraries. Say its vendor has one, and the image a program that is linked to it."
