@@ -3,9 +3,9 @@ package cdi
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io/fs"
 	"maps"
+	"math/bits"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,25 +23,8 @@ var (
 // is read without a lock.
 type Snapshot struct {
 	dirs     []*dirState
-	shards   [shardCount]map[deviceKey]slot
+	shards   [shardCount]shard
 	replaced chan struct{}
-}
-
-// Devices are spread over many maps, so that a change copies but a few of them.
-const shardCount = 256
-
-type deviceKey struct{ kind, name string }
-
-var shardSeed = maphash.MakeSeed()
-
-func (k deviceKey) shard() int {
-	return int((maphash.String(shardSeed, k.kind)*31 + maphash.String(shardSeed, k.name)) % shardCount)
-}
-
-// slot holds the files that have a device: nearly always one.
-type slot struct {
-	first *file
-	more  []*file
 }
 
 // dirState is one spec directory: what is wrong with it, and its spec files by
@@ -104,7 +87,7 @@ func (b *builder) expect(states []*dirState) {
 			devices += len(f.devices)
 		}
 	}
-	b.hint = devices / shardCount * 5 / 4
+	b.hint = devices / shardCount * 5 / 4 // they are not spread evenly
 }
 
 // setDir takes over a directory's new state: the devices of files that are gone
@@ -144,79 +127,44 @@ func (b *builder) setFiles(i int, changed map[string]*file) {
 	b.next.dirs[i] = state
 }
 
-// own makes the shard of a key the builder's own.
-func (b *builder) own(key deviceKey) map[deviceKey]slot {
-	n := key.shard()
+// own makes a shard the builder's own.
+func (b *builder) own(n int) *shard {
+	s := &b.next.shards[n]
 	if !b.copied[n] {
 		b.copied[n] = true
-		if b.next.shards[n] = maps.Clone(b.next.shards[n]); b.next.shards[n] == nil {
-			b.next.shards[n] = make(map[deviceKey]slot, b.hint)
+		s.entries = slices.Clone(s.entries)
+		if len(s.entries) == 0 && b.hint > 0 {
+			s.resize(1 << bits.Len(uint(b.hint*4/3)))
 		}
 	}
-	return b.next.shards[n]
+	return s
 }
 
 func (b *builder) add(f *file) {
-	for _, name := range f.devices {
-		key := deviceKey{f.kind, name}
-		shard := b.own(key)
-		if s := shard[key]; s.first == nil {
-			shard[key] = slot{first: f}
-		} else {
-			shard[key] = slot{s.first, append(slices.Clip(s.more), f)}
-		}
+	for i := range f.devices {
+		n, e := f.entry(i)
+		b.own(n).add(e)
 	}
 }
 
 func (b *builder) drop(f *file) {
-	for _, name := range f.devices {
-		key := deviceKey{f.kind, name}
-		shard := b.own(key)
-		left := slices.DeleteFunc(shard[key].files(), func(other *file) bool { return other == f })
-		if len(left) == 0 {
-			delete(shard, key)
-		} else {
-			shard[key] = slot{left[0], left[1:]}
-		}
+	for i := range f.devices {
+		n, e := f.entry(i)
+		b.own(n).drop(e)
 	}
 }
 
-// files are a copy of all files of the slot.
-func (s slot) files() []*file {
-	if s.first == nil {
-		return nil
-	}
-	return append([]*file{s.first}, s.more...)
-}
-
-// winner is the file with the highest priority. Where several have that, rivals
-// are all of them: the device is disabled, and nothing else is.
-func (s slot) winner() (f *file, rivals []*file) {
-	f = s.first
-	for _, other := range s.more {
-		if other.dir.priority > f.dir.priority {
-			f = other
-		}
-	}
-	for _, other := range s.more {
-		if other != f && other.dir.priority == f.dir.priority || s.first != f && s.first.dir.priority == f.dir.priority {
-			for _, one := range s.files() {
-				if one.dir.priority == f.dir.priority {
-					rivals = append(rivals, one)
-				}
-			}
-			return nil, rivals
-		}
-	}
-	return f, nil
+func (s *Snapshot) slot(key deviceKey) slot {
+	n, rest := shardOf(key.hash())
+	return s.shards[n].find(key, rest)
 }
 
 // find is the file that a device is taken from.
 func (s *Snapshot) find(device string) (*file, deviceKey, error) {
 	kind, name, _ := strings.Cut(device, "=")
 	key := deviceKey{kind, name}
-	slot, ok := s.shards[key.shard()][key]
-	if !ok {
+	slot := s.slot(key)
+	if slot.first == nil {
 		return nil, key, s.unknown(device, key)
 	}
 	f, rivals := slot.winner()
@@ -240,22 +188,48 @@ func (s *Snapshot) unknown(device string, key deviceKey) error {
 	if _, _, _, err := ParseDevice(device); err != nil {
 		return err
 	}
+	return &unknownError{s, device, key.kind}
+}
+
+// unknownError looks through the snapshot only when it is asked: who waits for a
+// device to appear, and looks it up again and again, does not care.
+type unknownError struct {
+	snapshot     *Snapshot
+	device, kind string
+}
+
+// Is tells ErrUnknownDevice from ErrUnknownKind, and knows no others.
+func (e *unknownError) Is(target error) bool {
+	return (target == ErrUnknownDevice || target == ErrUnknownKind) && target == e.reason()
+}
+
+func (e *unknownError) reason() error {
+	for i := range e.snapshot.shards {
+		for key := range e.snapshot.shards[i].all {
+			if key.kind == e.kind {
+				return ErrUnknownDevice
+			}
+		}
+	}
+	return ErrUnknownKind
+}
+
+func (e *unknownError) Error() string {
 	var hint string
-	if bad := len(s.Errors()); bad > 0 {
+	if bad := len(e.snapshot.Errors()); bad > 0 {
 		hint = fmt.Sprintf(" (%d of the spec files or directories cannot be used)", bad)
 	}
-	names := s.namesOf(key.kind)
-	if len(names) == 0 {
-		return fmt.Errorf("device %q: %w%s", device, ErrUnknownKind, hint)
+	if names := e.snapshot.namesOf(e.kind); len(names) > 0 {
+		hint += "; there are " + abbreviated(names)
 	}
-	return fmt.Errorf("device %q: %w%s; there are %s", device, ErrUnknownDevice, hint, abbreviated(names))
+	return fmt.Sprintf("device %q: %v%s", e.device, e.reason(), hint)
 }
 
 // namesOf are the devices of one kind.
 func (s *Snapshot) namesOf(kind string) []string {
 	var names []string
-	for _, shard := range s.shards {
-		for key := range shard {
+	for i := range s.shards {
+		for key := range s.shards[i].all {
 			if key.kind == kind {
 				names = append(names, key.name)
 			}
@@ -275,8 +249,8 @@ func abbreviated(names []string) string {
 // Devices are the qualified names of all devices that can be injected, sorted.
 func (s *Snapshot) Devices() []string {
 	var list []string
-	for _, shard := range s.shards {
-		for key, slot := range shard {
+	for i := range s.shards {
+		for key, slot := range s.shards[i].all {
 			if f, _ := slot.winner(); f != nil {
 				list = append(list, QualifiedName(key.kind, key.name))
 			}
@@ -352,8 +326,8 @@ type Explanation struct {
 func (s *Snapshot) Explain(device string) (Explanation, error) {
 	var e Explanation
 	_, key, err := s.find(device)
-	slot, ok := s.shards[key.shard()][key]
-	if !ok {
+	slot := s.slot(key)
+	if slot.first == nil {
 		return e, err
 	}
 	winner, rivals := slot.winner()
