@@ -116,6 +116,14 @@ func room[T any](own []T, n int) []T {
 	return make([]T, 0, n)
 }
 
+// next appends a zero value to a list that has room for it. Filled in place, field
+// by field, it costs less than a whole one that is copied there, above all while
+// the garbage collector is at work.
+func next[T any](list *[]T) *T {
+	*list = (*list)[:len(*list)+1]
+	return &(*list)[len(*list)-1]
+}
+
 // counts say how much the edits hold, and at most will add.
 type counts struct {
 	env, nodes, mounts, gids, words int

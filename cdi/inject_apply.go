@@ -112,7 +112,9 @@ func (in *injection) applyMounts() {
 	for _, o := range in.edits {
 		for _, m := range o.edits.Mounts {
 			if places[0] >= 0 {
-				mounts[places[0]] = oci.Mount{Source: m.HostPath, Destination: m.ContainerPath, Type: m.Type, Options: in.options(m)}
+				mount := &mounts[places[0]]
+				mount.Source, mount.Destination, mount.Type = m.HostPath, m.ContainerPath, m.Type
+				mount.Options = in.options(m)
 			}
 			places = places[1:]
 		}
@@ -201,7 +203,8 @@ func (in *injection) applyHooks() {
 		for _, o := range in.edits {
 			for _, h := range o.edits.Hooks {
 				if h.HookName == hookNames[kind] {
-					all = append(all, oci.Hook{Path: h.Path, Args: in.list(h.Args), Env: in.list(h.Env), Timeout: clone(h.Timeout)})
+					hook := next(&all)
+					hook.Path, hook.Args, hook.Env, hook.Timeout = h.Path, in.list(h.Args), in.list(h.Env), clone(h.Timeout)
 				}
 			}
 		}

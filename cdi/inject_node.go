@@ -12,28 +12,26 @@ import (
 
 // prepareNode makes the device and its cgroup rule.
 func (in *injection) prepareNode(n *DeviceNode) error {
-	d := oci.LinuxDevice{Path: n.Path, Type: n.Type, Major: n.Major, Minor: n.Minor}
+	d, own := next(&in.nodes), next(&in.numbers)
+	d.Path, d.Type, d.Major, d.Minor = n.Path, n.Type, n.Major, n.Minor
 	if d.Type == "" || d.Major == 0 && d.Type != "p" {
 		host := n.HostPath
 		if host == "" {
 			host = n.Path // CDI-064
 		}
-		if err := in.fromHost(&d, host); err != nil {
+		if err := in.fromHost(d, host); err != nil {
 			return fmt.Errorf("device node %s: %w", n.Path, err)
 		}
 	}
-	in.numbers = append(in.numbers, numbers{})
-	own := &in.numbers[len(in.numbers)-1]
 	if n.FileMode != nil {
 		own.mode = fs.FileMode(*n.FileMode)
 		d.FileMode = &own.mode
 	}
 	d.UID = owner(n.UID, in.uid, &own.uid)
 	d.GID = owner(n.GID, in.gid, &own.gid)
-	in.nodes = append(in.nodes, d)
 	again := in.names.put(d.Path)
 	if d.Type != "p" {
-		in.allow(&d, cmp.Or(n.Permissions, "rwm"), again, own)
+		in.allow(d, cmp.Or(n.Permissions, "rwm"), again, own)
 	}
 	return nil
 }
@@ -96,7 +94,9 @@ func (in *injection) allow(d *oci.LinuxDevice, access string, again bool, own *n
 		return
 	}
 	own.major, own.minor = d.Major, d.Minor
-	in.rules = append(in.rules, oci.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &own.major, Minor: &own.minor, Access: access})
+	rule := next(&in.rules)
+	rule.Allow, rule.Type, rule.Access = true, kind, access
+	rule.Major, rule.Minor = &own.major, &own.minor
 }
 
 // fromHost fills in what a spec leaves out of a device node.

@@ -28,6 +28,7 @@ type task struct {
 	Specs   int    // how many there are
 	Count   int    // devices to inject, or files to change
 	From    int    // the spec whose devices are injected first
+	Heap    int    // bytes that the process holds besides
 	Config  string // of command
 }
 
@@ -117,7 +118,10 @@ func measureInject(t task) (figures, error) {
 	for i := range t.Count {
 		devices = append(devices, device(t.From*devicesPerSpec+i))
 	}
-	const rounds, warm, each = 50, 10, 100
+	heap := make([]byte, t.Heap)
+	defer runtime.KeepAlive(heap)
+	runtime.GC()
+	const rounds, warm, each = 50, 50, 100
 	var sum figures
 	var walls []time.Duration
 	containers := make([]*oci.Spec, each)
