@@ -97,17 +97,39 @@ func (x *Index) scanAll() {
 	if first {
 		b.expect(states)
 	}
-	changed := len(s.jobs) > 0
+	changed, lasting := false, false
 	for i, state := range states {
-		changed = changed || len(state.files) != len(known[i])
+		if len(s.jobs) > 0 || len(state.files) != len(known[i]) {
+			s.settle(state, known[i])
+			changed = changed || differ(state.files, known[i], func(*file) bool { return true })
+			lasting = lasting || differ(state.files, known[i], (*file).lasting)
+		}
 		b.setDir(i, state)
 	}
 	if first || changed || !sameErrors(old, b.next) {
 		x.publish(b.next)
 	}
-	if changed && x.state != "" {
+	if lasting && x.state != "" {
 		_ = writeState(x.state, b.next) // the next process reads more, that is all
 	}
+}
+
+// differ tells whether two lists of files differ in those that matter.
+func differ(a, b map[string]*file, matters func(*file) bool) bool {
+	count := 0
+	for name, f := range a {
+		if matters(f) {
+			if count++; b[name] != f {
+				return true
+			}
+		}
+	}
+	for _, f := range b {
+		if matters(f) {
+			count--
+		}
+	}
+	return count != 0
 }
 
 func sameErrors(a, b *Snapshot) bool {

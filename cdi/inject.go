@@ -25,7 +25,8 @@ func (r Ref) String() string { return QualifiedName(r.Spec.Kind, r.Device.Name) 
 // Inject makes the edits of the devices in a container's configuration: for each
 // device in turn those of its spec, once for each spec (CDI-058), and its own,
 // once however often it is asked for. On error c is as it was. What c shares
-// memory with, and the specs, stay as they are too.
+// memory with, and the specs, stay as they are too. The devices are those of one
+// Resolve: two may hold two copies of a spec, which is then two specs.
 //
 // What the specification leaves open: a variable, mount or device node takes the
 // place of an earlier one of the same name, destination or path. Mounts are
@@ -67,6 +68,7 @@ type result struct {
 	numbers []numbers
 	words   []string
 	nets    map[string]oci.LinuxNetDevice // nil while there are none
+	taken   map[string]string             // host's interface by its name in the container
 	rdt     *oci.LinuxIntelRdt
 
 	before   int    // number of rules that the container had
@@ -166,7 +168,9 @@ func (in *injection) run(c *oci.Spec, devices []Ref) error {
 		return errors.New("inject devices: there is no container configuration")
 	}
 	in.config = c
-	in.collect(devices)
+	if err := in.collect(devices); err != nil {
+		return err
+	}
 	if err := in.each((*injection).count); err != nil {
 		return err
 	}
@@ -177,7 +181,7 @@ func (in *injection) run(c *oci.Spec, devices []Ref) error {
 	if err := in.each((*injection).prepare); err != nil {
 		return err
 	}
-	in.nodes = living(&in.names, in.nodes)
+	in.endNodes()
 	in.apply()
 	return nil
 }
@@ -193,8 +197,11 @@ func (in *injection) each(step func(*injection, *ContainerEdits) error) error {
 }
 
 // collect lists the edits in their order, each once.
-func (in *injection) collect(devices []Ref) {
+func (in *injection) collect(devices []Ref) error {
 	for i, d := range devices {
+		if d.Spec == nil || d.Device == nil {
+			return fmt.Errorf("inject devices: the device with index %d has no spec, or is none: %w", i, ErrInvalid)
+		}
 		for _, e := range [2]*ContainerEdits{&d.Spec.ContainerEdits, &d.Device.ContainerEdits} {
 			if e == &d.Spec.ContainerEdits && i > 0 && devices[i-1].Spec == d.Spec {
 				continue
@@ -208,6 +215,7 @@ func (in *injection) collect(devices []Ref) {
 			in.edits = append(in.edits, owned{e, d})
 		}
 	}
+	return nil
 }
 
 var errNil = fmt.Errorf("a list of the edits holds nil: %w", ErrInvalid)
@@ -220,7 +228,11 @@ func (in *injection) count(e *ContainerEdits) error {
 	n.words += len(e.Env)
 	n.nodes += len(e.DeviceNodes)
 	n.mounts += len(e.Mounts)
-	n.gids += len(e.AdditionalGIDs)
+	for _, gid := range e.AdditionalGIDs {
+		if gid != 0 { // CDI-096
+			n.gids++
+		}
+	}
 	for _, m := range e.Mounts {
 		if m == nil {
 			return errNil
@@ -266,20 +278,32 @@ var ErrConflict = errors.New("conflicting edits")
 // prepareNet moves an interface into the container, where its name must be free.
 func (in *injection) prepareNet(n *NetDevice) error {
 	if in.nets == nil {
-		in.nets = map[string]oci.LinuxNetDevice{}
-		if in.config.Linux != nil {
-			for host, d := range in.config.Linux.NetDevices {
-				in.nets[host] = d
-			}
-		}
+		in.beginNets()
 	}
-	for host, d := range in.nets {
-		if name := d.Name; (host == n.HostInterfaceName) != (name == n.Name || name == "" && host == n.Name) {
-			return fmt.Errorf("interface %s as %s: interface %s is %s in the container already: %w", n.HostInterfaceName, n.Name, host, cmp.Or(name, host), ErrConflict)
-		}
+	_, moved := in.nets[n.HostInterfaceName]
+	host, taken := in.taken[n.Name]
+	if moved {
+		host = n.HostInterfaceName
+	}
+	if (moved || taken) && (host != n.HostInterfaceName || cmp.Or(in.nets[host].Name, host) != n.Name) {
+		return fmt.Errorf("interface %s as %s: interface %s is %s in the container already: %w",
+			n.HostInterfaceName, n.Name, host, cmp.Or(in.nets[host].Name, host), ErrConflict)
 	}
 	in.nets[n.HostInterfaceName] = oci.LinuxNetDevice{Name: n.Name}
+	in.taken[n.Name] = n.HostInterfaceName
 	return nil
+}
+
+// beginNets takes over the interfaces that the container has.
+func (in *injection) beginNets() {
+	in.nets, in.taken = map[string]oci.LinuxNetDevice{}, map[string]string{}
+	if in.config.Linux == nil {
+		return
+	}
+	for host, d := range in.config.Linux.NetDevices {
+		in.nets[host] = d
+		in.taken[cmp.Or(d.Name, host)] = host
+	}
 }
 
 // prepareRdt takes the one intelRdt that there may be. Cache and bandwidth

@@ -65,7 +65,9 @@ func (in *injection) environment(have []string) []string {
 	for _, o := range in.edits {
 		in.words = append(in.words, o.edits.Env...)
 		for _, kv := range o.edits.Env {
-			in.names.put(variable(kv))
+			if name := variable(kv); in.names.put(name) {
+				in.names.bury(name, len(have))
+			}
 		}
 	}
 	return living(&in.names, in.words[begin:len(in.words):len(in.words)])

@@ -63,6 +63,16 @@ func (n *names) put(name string) (replaces bool) {
 	return before >= 0
 }
 
+// bury makes all values with that name dead among the first so many.
+func (n *names) bury(name string, first int) {
+	for i, other := range n.list[:first] {
+		if other == name && !n.dead[i] {
+			n.dead[i] = true
+			n.gone++
+		}
+	}
+}
+
 // slot is where the table has the last value of that name, or is to have it.
 func (n *names) slot(name string) *int32 {
 	mask := len(n.table) - 1

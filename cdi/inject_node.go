@@ -84,10 +84,7 @@ func (in *injection) beginNodes() {
 // again then, gets one rule. It comes at the end: the last rule that fits a
 // device decides.
 func (in *injection) allow(d *oci.LinuxDevice, access string, again bool, own *numbers) {
-	kind := d.Type
-	if kind == "u" { // cgroups know it as c only
-		kind = "c"
-	}
+	kind := ruleType(d)
 	if again && slices.ContainsFunc(in.rules[in.before:], func(r oci.LinuxDeviceCgroup) bool {
 		return *r.Minor == d.Minor && *r.Major == d.Major && r.Type == kind && r.Access == access
 	}) {
@@ -97,6 +94,36 @@ func (in *injection) allow(d *oci.LinuxDevice, access string, again bool, own *n
 	rule := next(&in.rules)
 	rule.Allow, rule.Type, rule.Access = true, kind, access
 	rule.Major, rule.Minor = &own.major, &own.minor
+}
+
+// ruleType is the device's type as cgroups know it.
+func ruleType(d *oci.LinuxDevice) string {
+	if d.Type == "u" {
+		return "c"
+	}
+	return d.Type
+}
+
+// endNodes drops the nodes that were replaced, and the rules that only they
+// needed.
+func (in *injection) endNodes() {
+	if in.counts.nodes == 0 || in.names.gone == 0 {
+		return
+	}
+	in.nodes = living(&in.names, in.nodes)
+	type number struct {
+		kind         string
+		major, minor int64
+	}
+	needed := make(map[number]bool, len(in.nodes))
+	for i := range in.nodes {
+		d := &in.nodes[i]
+		needed[number{ruleType(d), d.Major, d.Minor}] = true
+	}
+	left := slices.DeleteFunc(in.rules[in.before:], func(r oci.LinuxDeviceCgroup) bool {
+		return !needed[number{r.Type, *r.Major, *r.Minor}]
+	})
+	in.rules = in.rules[:in.before+len(left)]
 }
 
 // fromHost fills in what a spec leaves out of a device node.

@@ -223,6 +223,82 @@ func TestInjectRefuses(t *testing.T) {
 	}
 }
 
+// TestInjectIncomplete: a Ref that holds nothing is refused, not followed.
+func TestInjectIncomplete(t *testing.T) {
+	s := fullSpec()
+	for _, r := range []Ref{{}, {Spec: s}, {Device: &s.Devices[0]}} {
+		if err := Inject(&oci.Spec{}, r); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// edited injects edits into a container and returns it.
+func edited(t *testing.T, c *oci.Spec, edits ...ContainerEdits) *oci.Spec {
+	t.Helper()
+	s := &Spec{Kind: "vendor.com/class"}
+	for i, e := range edits {
+		s.Devices = append(s.Devices, Device{Name: fmt.Sprint(i), ContainerEdits: e})
+	}
+	must(t, Inject(c, refs(s)...))
+	return c
+}
+
+// TestInjectNoGroups: group 0 alone adds nothing.
+//
+// Req: CDI-096
+func TestInjectNoGroups(t *testing.T) {
+	if c := edited(t, &oci.Spec{}, ContainerEdits{AdditionalGIDs: []uint32{0}}); c.Process != nil {
+		t.Errorf("process %+v", c.Process)
+	}
+}
+
+// TestInjectVariableTwice: no earlier value of a variable is left before ours,
+// where a program would find it first.
+func TestInjectVariableTwice(t *testing.T) {
+	c := &oci.Spec{Process: &oci.Process{Env: []string{"A=1", "B=2", "C=1", "C=2", "A=3"}}}
+	edited(t, c, ContainerEdits{Env: []string{"A=4"}}, ContainerEdits{Env: []string{"A=5"}})
+	if got := strings.Join(c.Process.Env, " "); got != "B=2 C=1 C=2 A=5" {
+		t.Error(got)
+	}
+}
+
+// TestInjectReplacedNode: with a node goes what it allowed, unless another needs
+// it still.
+func TestInjectReplacedNode(t *testing.T) {
+	node := func(path string, minor int64) ContainerEdits {
+		return ContainerEdits{DeviceNodes: []*DeviceNode{{Path: path, Type: "c", Major: 1, Minor: minor}}}
+	}
+	c := edited(t, &oci.Spec{}, node("/dev/a", 1), node("/dev/b", 2), node("/dev/a", 3), node("/dev/b", 4), node("/dev/c", 2))
+	var got []int64
+	for _, r := range c.Linux.Resources.Devices {
+		got = append(got, *r.Minor)
+	}
+	if fmt.Sprint(got) != "[2 3 4 2]" || len(c.Linux.Devices) != 3 {
+		t.Errorf("rules for %v", got)
+	}
+}
+
+// TestInjectInterfaces: very many take no very long time, and a name is given
+// once.
+func TestInjectInterfaces(t *testing.T) {
+	var many ContainerEdits
+	for i := range 20000 {
+		many.NetDevices = append(many.NetDevices, &NetDevice{HostInterfaceName: fmt.Sprint("h", i), Name: fmt.Sprint("c", i)})
+	}
+	c := edited(t, &oci.Spec{Linux: &oci.Linux{NetDevices: map[string]oci.LinuxNetDevice{"own": {}}}}, many)
+	if len(c.Linux.NetDevices) != 20001 {
+		t.Errorf("%d interfaces", len(c.Linux.NetDevices))
+	}
+	for _, n := range []NetDevice{{"h7", "new"}, {"new", "c7"}, {"own", "new"}, {"new", "own"}} {
+		s := &Spec{Kind: "v.com/c", Devices: []Device{{Name: "d", ContainerEdits: ContainerEdits{NetDevices: []*NetDevice{&n}}}}}
+		if err := Inject(c, refs(s)...); !errors.Is(err, ErrConflict) {
+			t.Errorf("%v: %v", n, err)
+		}
+	}
+	edited(t, c, ContainerEdits{NetDevices: []*NetDevice{{"h7", "c7"}, {"own", "own"}}})
+}
+
 // FuzzInject: whatever configuration is injected into, it ends without a panic.
 func FuzzInject(f *testing.F) {
 	f.Add([]byte(`{}`), []byte(`{}`))

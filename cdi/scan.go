@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,26 +50,55 @@ func (s *scan) directory(d *specDir, known map[string]*file) *dirState {
 	if err != nil {
 		state.err = err
 	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !isSpecName(e.Name()) })
+	same := make([]*file, len(entries))
+	fd := int(dir.Fd())
+	spread(len(entries), 256, func() func(int) {
+		return func(i int) { same[i] = unchanged(known[entries[i].Name()], entries[i], fd) }
+	})
 	state.files = make(map[string]*file, len(entries))
-	for _, e := range entries {
-		if name := e.Name(); isSpecName(name) {
-			state.files[name] = s.file(d, name, e.Type()&os.ModeSymlink != 0, known[name], int(dir.Fd()))
+	for i, e := range entries {
+		f := same[i]
+		if f == nil {
+			f = &file{dir: d, name: e.Name(), link: isLink(e)}
+			s.jobs = append(s.jobs, f)
 		}
+		state.files[f.name] = f
 	}
 	return state
 }
 
-// file is the known file if it is the same still, else one to be read.
-func (s *scan) file(d *specDir, name string, link bool, known *file, dirfd int) *file {
-	if known != nil && !known.racy && known.link == link {
-		var st unix.Stat_t
-		if unix.Fstatat(dirfd, name, &st, 0) == nil && identify(&st) == known.id {
-			return known
+func isLink(e os.DirEntry) bool { return e.Type()&os.ModeSymlink != 0 }
+
+// unchanged is the known file if that is what the entry of a directory is still,
+// else nil.
+func unchanged(known *file, e os.DirEntry, dirfd int) *file {
+	if known == nil || known.racy || known.link != isLink(e) {
+		return nil
+	}
+	var st unix.Stat_t
+	if unix.Fstatat(dirfd, known.name, &st, 0) != nil || identify(&st) != known.id {
+		return nil
+	}
+	return known
+}
+
+// spread calls do for each number below n, on as many processors as get at least
+// that much to do. Each has a do of its own.
+func spread(n, least int, worker func() (do func(i int))) {
+	var next atomic.Int64
+	work := func() {
+		do := worker()
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			do(i)
 		}
 	}
-	f := &file{dir: d, name: name, link: link}
-	s.jobs = append(s.jobs, f)
-	return f
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n/least+1) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
 }
 
 // one looks at a single name of a directory; nil means that it is gone.
@@ -82,26 +112,23 @@ func (s *scan) one(d *specDir, name string) *file {
 	return f
 }
 
-// read reads all files that are to be read, on all processors.
+// read reads all files that are to be read.
 func (s *scan) read() {
-	workers := min(runtime.GOMAXPROCS(0), len(s.jobs)/8+1)
-	var next atomic.Int64
-	work := func() {
+	spread(len(s.jobs), 8, func() func(int) {
 		var r reader
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(s.jobs) {
-				return
-			}
-			r.read(s.jobs[i], s.now)
+		return func(i int) { r.read(s.jobs[i], s.now) }
+	})
+}
+
+// settle takes the known file where what was read is as wrong as it was.
+func (s *scan) settle(state *dirState, known map[string]*file) {
+	for _, f := range s.jobs {
+		was := known[f.name]
+		if f.dir == state.dir && was != nil && was.bad != nil && f.bad != nil && !was.racy && !f.racy &&
+			was.id == f.id && was.link == f.link && was.bad.Error() == f.bad.Error() {
+			state.files[f.name] = was
 		}
 	}
-	var others sync.WaitGroup
-	for range workers - 1 {
-		others.Go(work)
-	}
-	work()
-	others.Wait()
 }
 
 // reader reads file after file into the same memory: of each only the kind and
@@ -116,7 +143,7 @@ func (r *reader) read(f *file, now time.Time) {
 	text, st, err := readText(path, r.buf)
 	if st != nil {
 		f.id = identify(st)
-		f.racy = now.Sub(time.Unix(0, max(f.id.mtime, f.id.ctime))) < racyWindow
+		f.racy = now.Sub(time.Unix(0, f.id.ctime)) < racyWindow // mtime says what its owner likes
 	}
 	if err != nil {
 		f.bad = err
@@ -159,11 +186,11 @@ var errChanged = errors.New("the spec file has changed")
 func (f *file) load() (*Spec, error) {
 	path := f.path()
 	text, st, err := readText(path, nil)
-	if st != nil && identify(st) != f.id || errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("read %s: %w", path, errChanged)
+	if err != nil { // it could be read when the snapshot was made
+		return nil, fmt.Errorf("%w: %w", errChanged, err)
 	}
-	if err != nil {
-		return nil, err
+	if identify(st) != f.id {
+		return nil, fmt.Errorf("read %s: %w", path, errChanged)
 	}
 	var d decoder
 	if err := d.parse(path, unsafeString(text)); err != nil {

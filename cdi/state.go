@@ -20,9 +20,12 @@ import (
 //	        name, dev, ino, size, mtime, ctime, link, kind, number of devices, their names
 //	CRC-32 of all before, 4 bytes
 //
+// The number in the magic is another whenever the rules for a spec get stricter:
+// files in it are not checked again.
+//
 // Files that are invalid, or that may have changed after they were read, are not
 // in it.
-const stateMagic = "CDI index 1\n"
+const stateMagic = "CDI index 2\n"
 
 // maxState bounds what is read of a state file.
 const maxState = 256 << 20
@@ -35,7 +38,7 @@ func writeState(path string, s *Snapshot) error {
 		b = appendText(b, d.dir.path)
 		var files []*file
 		for _, f := range d.files {
-			if f.bad == nil && !f.racy {
+			if f.lasting() {
 				files = append(files, f)
 			}
 		}
@@ -49,6 +52,9 @@ func writeState(path string, s *Snapshot) error {
 	}
 	return saveState(path, sealState(b))
 }
+
+// lasting tells a file that the next process can take as known.
+func (f *file) lasting() bool { return f.bad == nil && !f.racy }
 
 // sealState appends the checksum.
 func sealState(b []byte) []byte {
@@ -111,7 +117,7 @@ func readState(path string, dirs []*specDir) []map[string]*file {
 	return known
 }
 
-// readOwn reads a file that none but the user, or root, can have written.
+// readOwn reads a file of the user's that none but the user, and root, can write.
 func readOwn(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -117,6 +117,22 @@ var equalizers = []struct {
 	id    string
 	equal func(ours, theirs *oci.Spec)
 }{
+	{"env-twice", func(a, b *oci.Spec) {
+		for _, c := range []*oci.Spec{a, b} {
+			if c.Process == nil {
+				continue
+			}
+			last := map[string]string{}
+			for _, kv := range c.Process.Env {
+				name, _, _ := strings.Cut(kv, "=")
+				last[name] = kv
+			}
+			c.Process.Env = slices.DeleteFunc(c.Process.Env, func(kv string) bool {
+				name, _, _ := strings.Cut(kv, "=")
+				return last[name] != kv
+			})
+		}
+	}},
 	{"env-place", func(a, b *oci.Spec) {
 		for _, c := range []*oci.Spec{a, b} {
 			if c.Process != nil {
@@ -152,6 +168,17 @@ var equalizers = []struct {
 				return r.Major != nil && *r.Major == numberOfU
 			})
 		}, a, b)
+	}},
+	{"rule-of-replaced", func(a, b *oci.Spec) {
+		for _, c := range []*oci.Spec{a, b} {
+			rules(func(have []oci.LinuxDeviceCgroup) []oci.LinuxDeviceCgroup {
+				return slices.DeleteFunc(have, func(r oci.LinuxDeviceCgroup) bool {
+					return r.Major != nil && !slices.ContainsFunc(c.Linux.Devices, func(d oci.LinuxDevice) bool {
+						return d.Major == *r.Major && d.Minor == *r.Minor
+					})
+				})
+			}, c)
+		}
 	}},
 	{"rule-twice", func(a, b *oci.Spec) {
 		rules(func(have []oci.LinuxDeviceCgroup) (once []oci.LinuxDeviceCgroup) {
