@@ -208,7 +208,7 @@ func TestDriverThatCannotRun(t *testing.T) {
 	h.up()
 	const says = "the back end's certificate has expired"
 	argv, _ := h.vendor("broken")
-	h.refused(8, []string{says, "fairlead driver log broken"}, append([]string{"driver", "add", "broken", "--wait", "300ms", "--exec", "--"}, argv...)...)
+	h.refused(8, []string{says, "fairlead driver log broken"}, append([]string{"driver", "add", "broken", "--wait", "3s", "--exec", "--"}, argv...)...)
 	h.until("the back-off shows", func(context.Context) error {
 		if d := h.driver("broken"); d.Restarts < 2 || d.State == "Ready" || d.PID == 0 && !strings.Contains(d.Message, says) {
 			return fmt.Errorf("%+v", d)
@@ -226,7 +226,7 @@ func TestDriverThatCannotRun(t *testing.T) {
 	h.ok("claim", "bucket", "ours") // nobody else minds
 
 	write(t, h.run+"/text", "this is no program", 0o755)
-	h.refused(8, []string{"exec format error"}, "driver", "add", "text", "--wait", "300ms", "--exec", "--", h.run+"/text")
+	h.refused(8, []string{"exec format error"}, "driver", "add", "text", "--wait", "3s", "--exec", "--", h.run+"/text")
 	h.ok("driver", "remove", "text")
 	h.refused(2, []string{"no such file"}, "driver", "add", "absent", "--exec", "--", "/nonexistent/driver")
 }
