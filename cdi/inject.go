@@ -59,13 +59,14 @@ type result struct {
 	config *oci.Spec
 	counts counts
 	*parts
-	// These lists are to be in the configuration, but numbers, which nodes and
-	// rules point to, and words, of which its lists of strings are.
+	// These lists are to be in the configuration, but numbers and ids, to which
+	// rules and nodes point, and words, of which its lists of strings are.
 	nodes   []oci.LinuxDevice
 	rules   []oci.LinuxDeviceCgroup
 	mounts  []oci.Mount
 	hooks   []oci.Hook
 	numbers []numbers
+	ids     []ids
 	words   []string
 	nets    map[string]oci.LinuxNetDevice // nil while there are none
 	taken   map[string]string             // host's interface by its name in the container
@@ -93,6 +94,7 @@ type few struct {
 	mounts  [8]oci.Mount
 	hooks   [2]oci.Hook
 	numbers [4]numbers
+	ids     [4]ids
 	words   [32]string
 }
 
@@ -107,7 +109,7 @@ func (r *result) begin() {
 	f := &few{}
 	r.parts = &f.parts
 	r.nodes, r.rules, r.mounts, r.hooks = f.nodes[:0], f.rules[:0], f.mounts[:0], f.hooks[:0]
-	r.numbers, r.words = f.numbers[:0], f.words[:0]
+	r.numbers, r.ids, r.words = f.numbers[:0], f.ids[:0], f.words[:0]
 }
 
 // room is an empty list with place for n values: own if that is large enough.
@@ -128,7 +130,7 @@ func next[T any](list *[]T) *T {
 
 // counts say how much the edits hold, and at most will add.
 type counts struct {
-	env, nodes, mounts, gids, words int
+	env, nodes, ids, mounts, gids, words int
 
 	hooks [len(hookNames)]int
 }
@@ -168,6 +170,9 @@ func (in *injection) run(c *oci.Spec, devices []Ref) error {
 		return errors.New("inject devices: there is no container configuration")
 	}
 	in.config = c
+	if p := c.Process; p != nil {
+		in.uid, in.gid = p.User.UID, p.User.GID
+	}
 	if err := in.collect(devices); err != nil {
 		return err
 	}
@@ -237,7 +242,7 @@ func (in *injection) count(e *ContainerEdits) error {
 		if m == nil {
 			return errNil
 		}
-		n.words += max(len(m.Options)+1, len(bindOptions))
+		n.words += len(m.Options) + len(missingOptions(m))
 	}
 	for _, h := range e.Hooks {
 		if h == nil {
@@ -250,7 +255,15 @@ func (in *injection) count(e *ContainerEdits) error {
 		n.hooks[kind]++
 		n.words += len(h.Args) + len(h.Env)
 	}
-	if slices.Contains(e.DeviceNodes, nil) || slices.Contains(e.NetDevices, nil) {
+	for _, d := range e.DeviceNodes {
+		if d == nil {
+			return errNil
+		}
+		if in.hasIDs(d) {
+			n.ids++
+		}
+	}
+	if slices.Contains(e.NetDevices, nil) {
 		return errNil
 	}
 	return nil

@@ -31,12 +31,12 @@ func (in *injection) apply() {
 
 // list copies strings into the injection's own memory: what goes into the
 // configuration may be changed there, and the spec must not change with it.
-func (in *injection) list(from []string) []string {
-	if len(from) == 0 {
+func (in *injection) list(from, more []string) []string {
+	if len(from)+len(more) == 0 {
 		return nil
 	}
 	begin := len(in.words)
-	in.words = append(in.words, from...)
+	in.words = append(append(in.words, from...), more...)
 	return in.words[begin:len(in.words):len(in.words)]
 }
 
@@ -116,7 +116,7 @@ func (in *injection) applyMounts() {
 			if places[0] >= 0 {
 				mount := &mounts[places[0]]
 				mount.Source, mount.Destination, mount.Type = m.HostPath, m.ContainerPath, m.Type
-				mount.Options = in.options(m)
+				mount.Options = in.list(m.Options, missingOptions(m))
 			}
 			places = places[1:]
 		}
@@ -161,17 +161,15 @@ func (in *injection) places() []int {
 
 var bindOptions = []string{"rbind", "rprivate"}
 
-// options are the mount's own, and what a bind mount cannot do without.
-func (in *injection) options(m *Mount) []string {
+// missingOptions are those that a bind mount cannot do without and does not have.
+func missingOptions(m *Mount) []string {
 	switch {
 	case saysBind(m) || !isBind(m):
-		return in.list(m.Options)
+		return nil
 	case len(m.Options) == 0:
-		return in.list(bindOptions)
+		return bindOptions
 	}
-	begin := len(in.words)
-	in.words = append(append(in.words, m.Options...), "rbind")
-	return in.words[begin:len(in.words):len(in.words)]
+	return bindOptions[:1]
 }
 
 // hookNames are the kinds of hooks of an OCI runtime (CDI-098).
@@ -206,7 +204,7 @@ func (in *injection) applyHooks() {
 			for _, h := range o.edits.Hooks {
 				if h.HookName == hookNames[kind] {
 					hook := next(&all)
-					hook.Path, hook.Args, hook.Env, hook.Timeout = h.Path, in.list(h.Args), in.list(h.Env), clone(h.Timeout)
+					hook.Path, hook.Args, hook.Env, hook.Timeout = h.Path, in.list(h.Args, nil), in.list(h.Env, nil), clone(h.Timeout)
 				}
 			}
 		}

@@ -23,12 +23,9 @@ func (in *injection) prepareNode(n *DeviceNode) error {
 			return fmt.Errorf("device node %s: %w", n.Path, err)
 		}
 	}
-	if n.FileMode != nil {
-		own.mode = fs.FileMode(*n.FileMode)
-		d.FileMode = &own.mode
+	if in.hasIDs(n) {
+		in.setIDs(d, n)
 	}
-	d.UID = owner(n.UID, in.uid, &own.uid)
-	d.GID = owner(n.GID, in.gid, &own.gid)
 	again := in.names.put(d.Path)
 	if d.Type != "p" {
 		in.allow(d, cmp.Or(n.Permissions, "rwm"), again, own)
@@ -36,8 +33,33 @@ func (in *injection) prepareNode(n *DeviceNode) error {
 	return nil
 }
 
-// owner is the id that a spec gives, or that of the container's user, in memory
-// that is the device's own; nil means root.
+// numbers are what a device's rule points to, and ids what a device points to
+// that has any.
+type (
+	numbers struct{ major, minor int64 }
+	ids     struct {
+		mode     fs.FileMode
+		uid, gid uint32
+	}
+)
+
+func (in *injection) hasIDs(n *DeviceNode) bool {
+	return n.FileMode != nil || n.UID != nil || n.GID != nil || in.uid > 0 || in.gid > 0
+}
+
+// setIDs gives a device its mode and owner, in memory of its own.
+func (in *injection) setIDs(d *oci.LinuxDevice, n *DeviceNode) {
+	own := next(&in.ids)
+	if n.FileMode != nil {
+		own.mode = fs.FileMode(*n.FileMode)
+		d.FileMode = &own.mode
+	}
+	d.UID = owner(n.UID, in.uid, &own.uid)
+	d.GID = owner(n.GID, in.gid, &own.gid)
+}
+
+// owner is the id that a spec gives, or that of the container's user, in own; nil
+// means root.
 func owner(given *uint32, user uint32, own *uint32) *uint32 {
 	switch {
 	case given != nil:
@@ -50,17 +72,7 @@ func owner(given *uint32, user uint32, own *uint32) *uint32 {
 	return own
 }
 
-// numbers are what a device and its rule point to.
-type numbers struct {
-	major, minor int64
-	mode         fs.FileMode
-	uid, gid     uint32
-}
-
 func (in *injection) beginNodes() {
-	if p := in.config.Process; p != nil {
-		in.uid, in.gid = p.User.UID, p.User.GID
-	}
 	var have []oci.LinuxDevice
 	var rules []oci.LinuxDeviceCgroup
 	if linux := in.config.Linux; linux != nil {
@@ -73,7 +85,7 @@ func (in *injection) beginNodes() {
 	in.nodes = append(room(in.nodes, len(have)+n), have...)
 	in.rules = append(room(in.rules, len(rules)+n), rules...)
 	in.before = len(rules)
-	in.numbers = room(in.numbers, n)
+	in.numbers, in.ids = room(in.numbers, n), room(in.ids, in.counts.ids)
 	in.names.begin(len(have) + n)
 	for i := range have {
 		in.names.have(have[i].Path)
